@@ -1,0 +1,1 @@
+"""OME Rollouts: pinning, canary, traffic and collection decisions as gRPC services."""
