@@ -16,13 +16,15 @@ class StatusError(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.list_meta: JsonObject = {}
+        """``metadata`` of the Status: an expired continue token comes with a fresh one."""
 
     def body(self) -> JsonObject:
         """The Status object."""
         body: JsonObject = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.list_meta,
             "status": "Failure",
             "message": self.message,
         }

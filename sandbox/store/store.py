@@ -142,6 +142,10 @@ class Store:
         recent.reverse()
         return recent
 
+    def floor(self, bucket: str) -> int:
+        """The oldest revision from which the changes of a bucket are still known."""
+        return self._bucket(bucket).floor
+
     def compact(self, revision: int | None = None) -> None:
         """Forgets the history up to ``revision`` (default: all of it), as etcd's compaction does."""
         upto = self._revision if revision is None else revision
