@@ -7,6 +7,7 @@ import json
 import orjson
 import yaml
 
+from sandbox.api import protobuf
 from sandbox.api.messages import Request
 from sandbox.api.resources import Resource
 from sandbox.api.status import StatusError, bad_request, too_large, unsupported_media_type
@@ -41,8 +42,10 @@ def read_object(request: Request, kind: str) -> JsonObject:
     """The body of a create or update as an object."""
     check_size(request)
     kind_of_body = media_type(request)
+    if kind_of_body == protobuf.MEDIA_TYPE:
+        return protobuf.decode(request.body)
     if kind_of_body not in ACCEPTED:
-        raise unsupported_media_type(ACCEPTED)
+        raise unsupported_media_type((*ACCEPTED, protobuf.MEDIA_TYPE))
     if kind_of_body == YAML:
         try:
             value = yaml.safe_load(request.body)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from sandbox.api.resources import Model, Resource, Scale
-from sandbox.jsontypes import JsonObject, JsonValue
+from sandbox.jsontypes import JsonObject
+from sandbox.schema import CustomResource
 
 REPLICAS = Scale(".spec.replicas", ".status.replicas", ".spec.selector")
 
@@ -29,38 +28,6 @@ def builtin_resources() -> list[Resource]:
     return found
 
 
-class _Open:
-    def __init__(self, schema: JsonObject) -> None:
-        self._schema = schema
-
-    def decode(self, obj: JsonObject) -> tuple[JsonObject, list[str]]:
-        return obj, []
-
-    def default(self, obj: JsonObject) -> JsonObject:
-        return obj
-
-    def validate(self, obj: JsonObject, old: JsonObject | None, subresource: str) -> None:
-        return None
-
-    def schema(self) -> JsonObject:
-        return self._schema
-
-    def definitions(self) -> JsonObject:
-        return {}
-
-    def columns(self) -> list[JsonObject]:
-        return []
-
-    def cells(self, obj: JsonObject, now: datetime) -> list[JsonValue]:
-        return []
-
-    def selectable(self) -> tuple[str, ...]:
-        return ()
-
-
 def custom_model(crd: JsonObject, version: str) -> Model:
-    """The content of one version of a CustomResourceDefinition."""
-    for candidate in crd["spec"]["versions"]:
-        if candidate["name"] == version:
-            return _Open(candidate["schema"]["openAPIV3Schema"])
-    raise KeyError(version)
+    """The content of one version of a CustomResourceDefinition. Raises ``SchemaError`` for one that cannot be used."""
+    return CustomResource.from_crd(crd, version)

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from sandbox.api.admission import Admission, Attempt
 from sandbox.api.messages import Request
-from sandbox.api.bodies import check_size, decode
+from sandbox.api.bodies import read_object
 from sandbox.api.resources import Resource
 from sandbox.api.routes import Route, dry_run, integer
-from sandbox.api.status import bad_request, cause, conflict, forbidden, invalid, not_found
+from sandbox.api.status import cause, conflict, forbidden, invalid, not_found
 from sandbox.api.writer import PROTECTED_NAMESPACES, Steps
 from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
@@ -34,10 +34,7 @@ class DeleteOptions:
 
 def read_options(request: Request) -> DeleteOptions:
     """The options of a delete, from the body or else from the query."""
-    check_size(request)
-    body = decode(request.body, "DeleteOptions") if request.body.strip() else {}
-    if not isinstance(body, dict):
-        raise bad_request("json: cannot unmarshal into Go value of type v1.DeleteOptions")
+    body = read_object(request, "DeleteOptions") if request.body.strip() else {}
     body = {**{name: request.query[name] for name in ("propagationPolicy", "dryRun") if name in request.query}, **body}
     propagation = body.get("propagationPolicy") or ""
     orphan = body.get("orphanDependents")

@@ -34,6 +34,7 @@ class Watch:
         self._matches = matches
         self._wanted = wanted
         self._bookmarks = bookmarks
+        self.timeout_seconds = timeout.total_seconds() if timeout else None
         self._ends: datetime | None = store.clock.now() + timeout if timeout else None
         self._pending: deque[bytes] = deque()
         self._stop: Callable[[], None] = lambda: None
