@@ -1,99 +1,276 @@
-"""gRPC errors with details: one exception type that servicers raise and the server turns into a rich status.
+"""Errors of a call: what a servicer raises and the rich status (google.rpc.Status) that a caller receives.
 
-Every error carries `google.rpc.ErrorInfo` with domain `ome.io` and a machine-readable reason; further details
-depend on the code (`design.md` section 4).
+Every error carries ErrorInfo with domain `ome.io` and a reason in UPPER_SNAKE_CASE; the constructors below add the
+detail that belongs to their code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
-from google.protobuf import any_pb2, duration_pb2
-from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
+import grpc.aio
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError, Message
+from google.rpc import error_details_pb2 as rich
+from google.rpc.status_pb2 import Status
 
 DOMAIN = "ome.io"
-DETAILS_KEY = "grpc-status-details-bin"
+STATUS_METADATA_KEY = "grpc-status-details-bin"
+# Peers refuse metadata above 8 KiB. The status travels in base64 and its message once more in plain, so more would
+# replace the answer by an error about its size.
+MAX_STATUS_BYTES = 4096
+MAX_MESSAGE_CHARS = 1000
+MAX_TEXT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One faulty field: its path in the request (`observation.isvc.json`) and what to do about it."""
+    """One bad field of a request: its path (`observation.isvc.json`) and what is wrong with it and how to mend it."""
 
     field: str
     description: str
 
 
 class RpcError(Exception):
-    """An answer that is an error. In: code, reason (UPPER_SNAKE or a condition reason), text, further details."""
+    """An error that a servicer raises and the server turns into a rich status."""
 
-    def __init__(self, code: grpc.StatusCode, reason: str, message: str, details: Sequence[Message] = ()) -> None:
+    code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __init__(self, reason: str, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
-        self.code = code
         self.reason = reason
-        self.message = message
-        self.details = tuple(details)
+        self.message = _cut(message, MAX_MESSAGE_CHARS)
+        self.details: tuple[Message, ...] = tuple(details)
 
-    def status(self) -> status_pb2.Status:
-        """The `google.rpc.Status` that travels in the trailing metadata."""
-        info = error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN)
-        packed = []
-        for detail in (info, *self.details):
-            box = any_pb2.Any()
-            box.Pack(detail)
-            packed.append(box)
-        return status_pb2.Status(code=self.code.value[0], message=self.message, details=packed)
+    def status(self) -> Status:
+        """The google.rpc.Status; ErrorInfo first, then the details that fit into MAX_STATUS_BYTES."""
+        status = Status(code=self.code.value[0], message=self.message)
+        _pack(status, rich.ErrorInfo(reason=self.reason, domain=DOMAIN))
+        for detail in self.details:
+            room = MAX_STATUS_BYTES - status.ByteSize() - 128
+            _pack(status, _fit(detail, room))
+        return status
 
 
-def invalid_argument(reason: str, violations: Sequence[Violation]) -> RpcError:
-    """INVALID_ARGUMENT with a `BadRequest` naming every faulty field; the message is the violations in one line."""
-    detail = error_details_pb2.BadRequest(
-        field_violations=[
-            error_details_pb2.BadRequest.FieldViolation(field=item.field, description=item.description)
-            for item in violations
-        ]
+class InvalidArgument(RpcError):
+    """INVALID_ARGUMENT with BadRequest."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class FailedPrecondition(RpcError):
+    """FAILED_PRECONDITION with PreconditionFailure."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ResourceExhausted(RpcError):
+    """RESOURCE_EXHAUSTED with QuotaFailure."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class NotFound(RpcError):
+    """NOT_FOUND with ResourceInfo."""
+
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class Aborted(RpcError):
+    """ABORTED: a lost compare-and-set; read again and retry at the caller's level."""
+
+    code = grpc.StatusCode.ABORTED
+
+
+class Unimplemented(RpcError):
+    """UNIMPLEMENTED."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Unavailable(RpcError):
+    """UNAVAILABLE with RetryInfo."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(RpcError):
+    """DEADLINE_EXCEEDED."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class Unauthenticated(RpcError):
+    """UNAUTHENTICATED."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDenied(RpcError):
+    """PERMISSION_DENIED."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Internal(RpcError):
+    """INTERNAL: a fault of ours; the message never carries internals."""
+
+    code = grpc.StatusCode.INTERNAL
+
+
+def invalid_argument(reason: str, violations: Sequence[Violation]) -> InvalidArgument:
+    """INVALID_ARGUMENT naming every bad field; the message repeats the first."""
+    fields = [
+        rich.BadRequest.FieldViolation(field=v.field, description=v.description, reason=reason) for v in violations
+    ]
+    first = f"{violations[0].field}: {violations[0].description}" if violations else reason
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    return InvalidArgument(
+        reason, _cut(first, MAX_MESSAGE_CHARS - 20) + more, [rich.BadRequest(field_violations=fields)]
     )
-    text = "; ".join(f"{item.field}: {item.description}" if item.field else item.description for item in violations)
-    return RpcError(grpc.StatusCode.INVALID_ARGUMENT, reason, text, [detail])
 
 
-def failed_precondition(reason: str, subject: str, description: str) -> RpcError:
-    """FAILED_PRECONDITION with a `PreconditionFailure` of type `reason` on `subject`."""
-    detail = error_details_pb2.PreconditionFailure(
-        violations=[
-            error_details_pb2.PreconditionFailure.Violation(type=reason, subject=subject, description=description)
-        ]
+def failed_precondition(reason: str, subject: str, description: str, *, kind: str = "") -> FailedPrecondition:
+    """FAILED_PRECONDITION; `kind` is the violation's type (the reason where left out), `subject` what it is about."""
+    violation = rich.PreconditionFailure.Violation(type=kind or reason, subject=subject, description=description)
+    return FailedPrecondition(reason, description, [rich.PreconditionFailure(violations=[violation])])
+
+
+def resource_exhausted(reason: str, subject: str, description: str) -> ResourceExhausted:
+    """RESOURCE_EXHAUSTED with QuotaFailure: `subject` is the limited field or resource."""
+    violation = rich.QuotaFailure.Violation(subject=subject, description=description)
+    return ResourceExhausted(reason, description, [rich.QuotaFailure(violations=[violation])])
+
+
+def not_found(reason: str, resource_type: str, name: str, description: str = "") -> NotFound:
+    """NOT_FOUND with ResourceInfo."""
+    text = description or f'{resource_type} "{name}" not found'
+    return NotFound(
+        reason, text, [rich.ResourceInfo(resource_type=resource_type, resource_name=name, description=text)]
     )
-    return RpcError(grpc.StatusCode.FAILED_PRECONDITION, reason, description, [detail])
 
 
-def resource_exhausted(reason: str, subject: str, description: str) -> RpcError:
-    """RESOURCE_EXHAUSTED with a `QuotaFailure` on `subject`."""
-    detail = error_details_pb2.QuotaFailure(
-        violations=[error_details_pb2.QuotaFailure.Violation(subject=subject, description=description)]
-    )
-    return RpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, reason, description, [detail])
+def aborted(reason: str, description: str) -> Aborted:
+    """ABORTED for a lost compare-and-set."""
+    return Aborted(reason, description)
 
 
-def not_found(reason: str, description: str) -> RpcError:
-    """NOT_FOUND: the named thing is not there."""
-    return RpcError(grpc.StatusCode.NOT_FOUND, reason, description)
+def unimplemented(description: str, reason: str = "UNIMPLEMENTED") -> Unimplemented:
+    """UNIMPLEMENTED; the description says what is not offered."""
+    return Unimplemented(reason, description)
 
 
-def aborted(reason: str, description: str) -> RpcError:
-    """ABORTED: a compare-and-set was lost; read again and retry."""
-    return RpcError(grpc.StatusCode.ABORTED, reason, description)
+def unavailable(retry_after: float, description: str = "unavailable", reason: str = "UNAVAILABLE") -> Unavailable:
+    """UNAVAILABLE with RetryInfo of `retry_after` seconds."""
+    return Unavailable(reason, description, [rich.RetryInfo(retry_delay=_duration(retry_after))])
 
 
-def unimplemented(method: str) -> RpcError:
-    """UNIMPLEMENTED: this build has no such decision yet; `method` is the RPC's name."""
-    return RpcError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", f"{method} is not implemented by this version")
+def unauthenticated(description: str, reason: str = "UNAUTHENTICATED") -> Unauthenticated:
+    """UNAUTHENTICATED."""
+    return Unauthenticated(reason, description)
 
 
-def unavailable(reason: str, description: str, retry_after_seconds: float) -> RpcError:
-    """UNAVAILABLE with a `RetryInfo`; nothing was done, the call may be sent again after that time."""
-    delay = duration_pb2.Duration()
-    delay.FromMilliseconds(int(retry_after_seconds * 1000))
-    return RpcError(grpc.StatusCode.UNAVAILABLE, reason, description, [error_details_pb2.RetryInfo(retry_delay=delay)])
+def permission_denied(description: str, reason: str = "PERMISSION_DENIED") -> PermissionDenied:
+    """PERMISSION_DENIED."""
+    return PermissionDenied(reason, description)
+
+
+def deadline_exceeded(description: str) -> DeadlineExceeded:
+    """DEADLINE_EXCEEDED."""
+    return DeadlineExceeded("DEADLINE_EXCEEDED", description)
+
+
+def internal(trace_id: str) -> Internal:
+    """INTERNAL whose message names nothing but the trace to look for in the logs."""
+    return Internal("INTERNAL", f"internal error; trace {trace_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A caller's view of an error status. `retry_after` is in seconds, None without RetryInfo."""
+
+    code: grpc.StatusCode
+    message: str
+    reason: str = ""
+    violations: tuple[Violation, ...] = ()
+    retry_after: float | None = None
+    details: tuple[Message, ...] = field(default=(), repr=False)
+
+
+def read(error: grpc.aio.AioRpcError) -> Failure:
+    """The rich status that came with `error`; one without details (or with broken ones) has just code and message."""
+    code, message = error.code(), error.details() or ""
+    raw = next((value for key, value in error.trailing_metadata() or () if key == STATUS_METADATA_KEY), None)
+    if not isinstance(raw, bytes):
+        return Failure(code, message)
+    try:
+        details = tuple(_unpack(Status.FromString(raw)))
+    except DecodeError:
+        return Failure(code, message)
+    reason, retry, violations = "", None, []
+    for detail in details:
+        if isinstance(detail, rich.ErrorInfo):
+            reason = detail.reason
+        elif isinstance(detail, rich.RetryInfo):
+            retry = detail.retry_delay.seconds + detail.retry_delay.nanos / 1e9
+        elif isinstance(detail, rich.BadRequest):
+            violations += [Violation(v.field, v.description) for v in detail.field_violations]
+    return Failure(code, message, reason, tuple(violations), retry, details)
+
+
+_DETAILS: tuple[type[Message], ...] = (
+    rich.ErrorInfo,
+    rich.RetryInfo,
+    rich.BadRequest,
+    rich.PreconditionFailure,
+    rich.QuotaFailure,
+    rich.ResourceInfo,
+)
+
+
+def _unpack(status: Status) -> list[Message]:
+    found: list[Message] = []
+    for packed in status.details:
+        for kind in _DETAILS:
+            message = kind()
+            if packed.Unpack(message):
+                found.append(message)
+                break
+    return found
+
+
+def _pack(status: Status, detail: Message) -> None:
+    packed = AnyMessage()
+    packed.Pack(detail)
+    status.details.append(packed)
+
+
+def _fit(detail: Message, room: int) -> Message:
+    """`detail` within `room` bytes; only BadRequest can be large, and says how many violations it leaves out."""
+    if not isinstance(detail, rich.BadRequest):
+        return detail
+    fitted = rich.BadRequest()
+    for index, violation in enumerate(detail.field_violations):
+        short = rich.BadRequest.FieldViolation(
+            field=_cut(violation.field, MAX_TEXT_CHARS),
+            description=_cut(violation.description, MAX_TEXT_CHARS),
+            reason=violation.reason,
+        )
+        if fitted.ByteSize() + short.ByteSize() + 8 > room:
+            left = len(detail.field_violations) - index
+            fitted.field_violations.add(field="", description=f"and {left} more violations", reason=violation.reason)
+            break
+        fitted.field_violations.append(short)
+    return fitted
+
+
+def _duration(seconds: float) -> Duration:
+    nanos = round(seconds * 1e9)
+    return Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

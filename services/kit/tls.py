@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import grpc
 
@@ -54,7 +55,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     """Server side: clients must show a certificate of the CA; raises OSError naming an unreadable file."""
     reloader = _Reloader(files)
     return grpc.dynamic_ssl_server_credentials(
-        reloader.configuration(), reloader.fetch, require_client_authentication=True
+        reloader.configuration(), cast(Any, reloader.fetch), require_client_authentication=True
     )
 
 
