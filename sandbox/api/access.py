@@ -106,7 +106,9 @@ def authorize(users: Users | None, route: Route, request: Request, user: JsonObj
         f'{subject}: User "{user["username"]}" cannot {asked.verb} resource "{resource}" in API group '
         f'"{asked.group}"{where}'
     )
-    details = {key: value for key, value in (("name", asked.name), ("group", asked.group), ("kind", asked.resource)) if value}
+    details = {
+        key: value for key, value in (("name", asked.name), ("group", asked.group), ("kind", asked.resource)) if value
+    }
     raise StatusError(403, "Forbidden", text, details)
 
 
@@ -169,4 +171,8 @@ def _access(users: Users | None, user: JsonObject, spec: JsonObject) -> JsonObje
 def _rules(users: Users | None, user: JsonObject) -> JsonObject:
     everything = users is None or users.authorizer(user, Attributes("*", "*", "*"))
     rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}] if everything else []
-    return {"resourceRules": rules, "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}], "incomplete": False}
+    return {
+        "resourceRules": rules,
+        "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }

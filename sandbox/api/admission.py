@@ -174,4 +174,6 @@ def _refusal(name: str, status: JsonObject) -> StatusError:
     prefix = f'admission webhook "{name}" denied the request'
     message = f"{prefix}: {text}" if text else f"{prefix} without explanation"
     code = status.get("code") or 400
-    return StatusError(int(code) if int(code) >= 400 else 400, status.get("reason") or "", message, status.get("details"))
+    return StatusError(
+        int(code) if int(code) >= 400 else 400, status.get("reason") or "", message, status.get("details")
+    )

@@ -105,7 +105,9 @@ def _recorded(
 
 
 def _assemble(current: JsonObject, given: JsonObject, result: JsonObject, entries: list[JsonObject]) -> JsonObject:
-    kept = {key: value for key, value in current["metadata"].items() if key not in managed_part(current).get("metadata", {})}
+    kept = {
+        key: value for key, value in current["metadata"].items() if key not in managed_part(current).get("metadata", {})
+    }
     meta = {**kept, **result.get("metadata", {}), "managedFields": entries}
     for field in ("uid", "resourceVersion", "name", "namespace"):
         if given["metadata"].get(field):

@@ -106,7 +106,9 @@ def check_type(resource: Resource, obj: JsonObject) -> None:
             f"({resource.api_version})"
         )
     if kind != resource.kind:
-        raise cannot_handle(resource, str(kind), f"the kind in the data does not match the expected kind {resource.kind}")
+        raise cannot_handle(
+            resource, str(kind), f"the kind in the data does not match the expected kind {resource.kind}"
+        )
 
 
 def cannot_handle(resource: Resource, kind: str, why: str) -> StatusError:

@@ -1,30 +1,26 @@
-"""The built-in resources."""
+"""The resources that a new server starts with, and the content of those that CRDs add."""
 
 from __future__ import annotations
 
-from sandbox.api.resources import Model, Resource, Scale
+from sandbox.api.resources import Model, Resource
+from sandbox.builtin import BUILTINS
 from sandbox.jsontypes import JsonObject
 from sandbox.schema import CustomResource
 
-REPLICAS = Scale(".spec.replicas", ".status.replicas", ".spec.selector")
+_REVIEWS = (
+    ("authentication.k8s.io", "SelfSubjectReview", False),
+    ("authorization.k8s.io", "SelfSubjectRulesReview", False),
+    ("authorization.k8s.io", "LocalSubjectAccessReview", True),
+)
 
 
 def builtin_resources() -> list[Resource]:
-    """Every built-in resource in every version that is served."""
-    core = [("Pod", "pods", True), ("Namespace", "namespaces", True), ("ConfigMap", "configmaps", False),
-            ("Node", "nodes", True), ("Service", "services", True), ("Event", "events", False)]  # fmt: skip
-    found = [Resource("", "v1", k, p, k.lower(), k not in ("Namespace", "Node"), status=s) for k, p, s in core]
-    for kind in ("Deployment", "StatefulSet", "ReplicaSet"):
-        found.append(
-            Resource("apps", "v1", kind, kind.lower() + "s", kind.lower(), True, status=True, scale=REPLICAS, generation=True)
-        )
-    found.append(Resource("apps", "v1", "ControllerRevision", "controllerrevisions", "controllerrevision", True))
-    found.append(Resource("coordination.k8s.io", "v1", "Lease", "leases", "lease", True))
-    found.append(
-        Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions",
-                 "customresourcedefinition", False, short_names=("crd", "crds"), status=True, generation=True)
-    )  # fmt: skip
-    found.append(Resource("events.k8s.io", "v1", "Event", "events", "event", True, bucket="events", stored_as="v1"))
+    """Every built-in resource in every version that is served; reviews are answered, never stored."""
+    found = list(BUILTINS)
+    known = {(resource.group, resource.kind) for resource in found}
+    for group, kind, namespaced in _REVIEWS:
+        if (group, kind) not in known:
+            found.append(Resource(group, "v1", kind, f"{kind.lower()}s", kind.lower(), namespaced, verbs=("create",)))
     return found
 
 

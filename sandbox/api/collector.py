@@ -5,7 +5,7 @@ The work is found by listening to the store and done by ``collect``, so that a s
 
 from __future__ import annotations
 
-from sandbox.api.deleter import FOREGROUND, ORPHAN, Deleter, DeleteOptions
+from sandbox.api.deleter import FOREGROUND, ORPHAN, DeleteOptions, Deleter
 from sandbox.api.resources import Registry, Resource
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry, EventType, Store, StoreEvent
@@ -88,7 +88,9 @@ class Collector:
             return
         going = [owner for owner in solid if self._leaving(entry, owner)]
         if going and len(going) == len(solid):
-            self._deleter.remove(resource, entry, DeleteOptions(propagation="Foreground" if self._blocks(entry) else "Background"))
+            self._deleter.remove(
+                resource, entry, DeleteOptions(propagation="Foreground" if self._blocks(entry) else "Background")
+            )
             return
         if len(solid) < len(owners):
             self._set_owners(entry, [owner for owner in solid if owner not in going])

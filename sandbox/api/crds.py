@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sandbox.api.deleter import Deleter, DeleteOptions
+from sandbox.api.deleter import DeleteOptions, Deleter
 from sandbox.api.resources import Model, Registry, from_crd
 from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sandbox.api.admission import Admission, Attempt
-from sandbox.api.messages import Request
 from sandbox.api.bodies import read_object
+from sandbox.api.messages import Request
 from sandbox.api.resources import Resource
 from sandbox.api.routes import Route, dry_run, integer
 from sandbox.api.status import cause, conflict, forbidden, invalid, not_found

@@ -170,7 +170,12 @@ def aggregated(registry: Registry, core: bool, version: str) -> JsonObject:
         if group:
             meta["name"] = group
         items.append({"metadata": meta, "versions": versions})
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}, "items": items}
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": items,
+    }
 
 
 def _aggregated_resource(resource: Resource) -> JsonObject:

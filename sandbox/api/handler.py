@@ -14,7 +14,7 @@ from sandbox.api.admission import Admission, WebhookAnswer, WebhookCall
 from sandbox.api.catalog import builtin_resources, custom_model
 from sandbox.api.collector import Collector
 from sandbox.api.crds import CrdController
-from sandbox.api.deleter import Deleter, DeleteOptions, RETURNS_OBJECT, read_options
+from sandbox.api.deleter import RETURNS_OBJECT, DeleteOptions, Deleter, read_options
 from sandbox.api.forms import Wanted, negotiate
 from sandbox.api.messages import Request, Response, json_response
 from sandbox.api.openapi import OpenApi
@@ -39,9 +39,14 @@ def refuse_webhooks(call: WebhookCall) -> WebhookAnswer:
 class ApiServer:
     """A Kubernetes API server over a ``Store``. Not safe for use from several threads."""
 
-    def __init__(self, store: Store, users: Users | None = None, seed: int | None = None,
-                 call_webhook: Callable[[WebhookCall], WebhookAnswer] = refuse_webhooks) -> None:
-        """``users`` None lets everybody in as admin; ``seed`` fixes generated names; ``call_webhook`` serves ``handle``."""
+    def __init__(
+        self,
+        store: Store,
+        users: Users | None = None,
+        seed: int | None = None,
+        call_webhook: Callable[[WebhookCall], WebhookAnswer] = refuse_webhooks,
+    ) -> None:
+        """``users`` None lets all in as admin; ``seed`` fixes generated names; ``call_webhook`` serves ``handle``."""
         self.store = store
         self.users = users
         self.registry = Registry(builtin_resources())
@@ -179,15 +184,15 @@ class ApiServer:
         body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return json_response(body)
 
-    def _delete_collection(
-        self, resource: Resource, route: Route, request: Request, user: JsonObject
-    ) -> Steps[Answer]:
+    def _delete_collection(self, resource: Resource, route: Route, request: Request, user: JsonObject) -> Steps[Answer]:
         if "deletecollection" not in resource.verbs:
             raise method_not_allowed()
         options: DeleteOptions = read_options(request)
         query = {key: value for key, value in request.query.items() if key not in ("limit", "continue")}
         matches = selection(resource, query)
-        entries = [e for e in self.store.list(resource.storage, route.namespace or None) if not matches or matches(e.obj)]
+        entries = [
+            e for e in self.store.list(resource.storage, route.namespace or None) if not matches or matches(e.obj)
+        ]
         removed = []
         for entry in entries:
             one = replace(route, name=entry.name, namespace=entry.namespace)

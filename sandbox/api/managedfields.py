@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from weakref import WeakKeyDictionary
 
 from sandbox.api.fieldset import FieldSet, View, compare, difference, intersection, union
-from sandbox.api.resources import Resource
+from sandbox.api.resources import Model, Resource
 from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 
@@ -30,14 +31,20 @@ METADATA: JsonObject = {
     }
 }
 
+_VIEWS: WeakKeyDictionary[Model, View] = WeakKeyDictionary()
+
 
 def view_of(resource: Resource) -> View:
     """The schema of a kind for the purposes of ownership; metadata is the same for all."""
-    if resource.model is None:
+    model = resource.model
+    if model is None:
         return View({"properties": {"metadata": METADATA}})
-    schema = resource.model.schema()
-    merged = {**schema, "properties": {**(schema.get("properties") or {}), "metadata": METADATA}}
-    return View(merged, resource.model.definitions())
+    view = _VIEWS.get(model)
+    if view is None:
+        schema = model.schema()
+        merged = {**schema, "properties": {**(schema.get("properties") or {}), "metadata": METADATA}}
+        view = _VIEWS[model] = View(merged, model.definitions())
+    return view
 
 
 def managed_part(obj: JsonObject) -> JsonObject:

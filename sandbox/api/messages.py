@@ -25,7 +25,7 @@ class Request:
 
     @staticmethod
     def of(method: str, url: str, body: bytes | JsonValue = b"", **headers: str) -> Request:
-        """A request from a URL with query; a body that is not bytes is encoded as JSON; ``content_type=`` is a header."""
+        """A request from a URL with query; a body that is not bytes becomes JSON; ``content_type=`` is a header."""
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         named = {name.replace("_", "-").lower(): value for name, value in headers.items()}

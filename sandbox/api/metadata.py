@@ -6,7 +6,7 @@ import random
 import re
 
 from sandbox.api.resources import Resource
-from sandbox.api.status import StatusError, bad_request, cause, invalid
+from sandbox.api.status import bad_request, cause, invalid
 from sandbox.jsontypes import JsonObject
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -142,13 +142,16 @@ def meta_causes(resource: Resource, meta: JsonObject) -> list[JsonObject]:
 def _owner_causes(meta: JsonObject) -> list[JsonObject]:
     causes = []
     controllers = 0
-    for index, owner in enumerate(meta.get("ownerReferences") or ()):
+    for owner in meta.get("ownerReferences") or ():
+        if not isinstance(owner, dict):
+            raise bad_request("json: cannot unmarshal into Go struct field ObjectMeta.metadata.ownerReferences")
         for field in ("apiVersion", "kind", "name", "uid"):
-            if not isinstance(owner, dict) or not owner.get(field):
-                path = f"metadata.ownerReferences[{index}].{field}" if field != "kind" else "metadata.ownerReferences.kind"
-                path = path if field == "kind" else f"metadata.ownerReferences.{field}"
-                causes.append(cause(path, "FieldValueInvalid", f'Invalid value: "": {field} must not be empty'))
-        controllers += bool(isinstance(owner, dict) and owner.get("controller"))
+            if not owner.get(field):
+                text = 'Invalid value: "": ' + (
+                    "version must not be empty" if field == "apiVersion" else "must not be empty"
+                )
+                causes.append(cause(f"metadata.ownerReferences.{field}", "FieldValueInvalid", text))
+        controllers += bool(owner.get("controller"))
     if controllers > 1:
         text = "Invalid value: only one reference can have Controller set to true"
         causes.append(cause("metadata.ownerReferences", "FieldValueInvalid", text))
@@ -194,8 +197,3 @@ def refuse(resource: Resource, name: str, causes: list[JsonObject]) -> None:
     """Raises 422 when there are causes."""
     if causes:
         raise invalid(resource.group, resource.kind, name, causes)
-
-
-def missing_name() -> StatusError:
-    """400 for a name given neither in the path nor in the object."""
-    return bad_request("name must be provided")

@@ -17,7 +17,10 @@ GVK = "x-kubernetes-group-version-kind"
 
 
 def definition_name(resource: Resource) -> str:
-    """The name of a kind's schema: its group turned round, its version and kind."""
+    """The name of a kind's schema: a built-in kind's own, otherwise its group turned round, its version and kind."""
+    own = getattr(resource.model, "name", None)
+    if own is not None:
+        return str(own())
     group = resource.group or "io.k8s.api.core"
     turned = ".".join(reversed(group.split("."))) if resource.group else group
     return f"{turned}.{resource.version}.{resource.kind}"
@@ -112,7 +115,7 @@ class OpenApi:
         }  # fmt: skip
         item: JsonObject = {"get": _operation("get", kind, reference), "delete": _operation("delete", kind, reference)}
         item["put"] = _operation("put", kind, reference, body=True)
-        item["patch"] = _operation("patch", kind, reference, body=True)
+        item["patch"] = _operation("patch", kind, reference, body=True, custom=resource.custom)
         paths[f"{scope}/{resource.plural}/{{name}}"] = item
 
 
@@ -123,10 +126,16 @@ _PATCH_TYPES = (
 )  # fmt: skip
 
 
-def _operation(action: str, kind: JsonObject, schema: JsonObject, body: bool = False) -> JsonObject:
+def _operation(
+    action: str, kind: JsonObject, schema: JsonObject, body: bool = False, custom: bool = False
+) -> JsonObject:
     names = [*_WRITE_PARAMETERS, *(["force"] if action == "patch" else [])] if body else []
     parameters: list[JsonObject] = [
-        {"name": name, "in": "query", "schema": {"type": "boolean" if name == "force" else "string", "uniqueItems": True}}
+        {
+            "name": name,
+            "in": "query",
+            "schema": {"type": "boolean" if name == "force" else "string", "uniqueItems": True},
+        }
         for name in names
     ]
     operation: JsonObject = {
@@ -137,7 +146,7 @@ def _operation(action: str, kind: JsonObject, schema: JsonObject, body: bool = F
         GVK: kind,
     }
     if body:
-        media = _PATCH_TYPES if action == "patch" else (JSON,)
+        media = [m for m in _PATCH_TYPES if not (custom and "strategic" in m)] if action == "patch" else [JSON]
         content = {name: {"schema": {"type": "object"} if action == "patch" else schema} for name in media}
         operation["requestBody"] = {"content": content, "required": True}
     return operation

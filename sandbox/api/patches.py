@@ -74,7 +74,9 @@ def _json_patch(body: bytes) -> Callable[[JsonObject], JsonObject]:
     try:
         operations = orjson.loads(body)
         if not isinstance(operations, list):
-            raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+            raise bad_request(
+                "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+            )
         patch = jsonpatch.JsonPatch(operations)
     except (orjson.JSONDecodeError, jsonpatch.InvalidJsonPatch, jsonpointer.JsonPointerException, TypeError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
@@ -122,10 +124,11 @@ def _apply(
         text = "Required value: is required for apply patch"
         raise invalid("meta.k8s.io", "PatchOptions", "", [cause("fieldManager", "FieldValueRequired", text)])
     try:
-        applied = yaml.load(request.body, Loader=yaml.CSafeLoader) if request.body[:1] != b"{" else _object(request.body)
+        applied = (
+            yaml.load(request.body, Loader=yaml.CSafeLoader) if request.body[:1] != b"{" else _object(request.body)
+        )
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(applied, dict):
         raise bad_request("error decoding YAML: the applied configuration must be an object")
-    text = orjson.dumps(applied)
-    return (yield from apply.apply(writer, resource, route, text, options, user))
+    return (yield from apply.apply(writer, resource, route, orjson.dumps(applied), options, user))

@@ -1,7 +1,7 @@
 """Bodies in Kubernetes' protobuf form, for the few kinds that kubectl sends that way.
 
-The envelope is ``k8s\\0`` and a ``runtime.Unknown`` message (type, raw object). Messages are described by their field numbers;
-a field that is not described is an error, so that nothing is lost silently.
+The envelope is ``k8s\\0`` and a ``runtime.Unknown`` message (type, raw object). Messages are described by their field
+numbers; a field that is not described is an error, so that nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def decode(data: bytes) -> JsonObject:
         names = {number: _text(value) for number, _, value in _wire(_bytes(envelope.get(1, b"")))}
         api_version, kind = names.get(1, ""), names.get(2, "")
         if kind not in _MESSAGES:
-            raise bad_request(f"protobuf bodies of {api_version}, Kind={kind} are not understood; send application/json")
+            raise bad_request(
+                f"protobuf bodies of {api_version}, Kind={kind} are not understood; send application/json"
+            )
         return {"apiVersion": api_version, "kind": kind, **_message(kind, _bytes(envelope.get(2, b"")))}
     except (IndexError, ValueError) as error:
         raise bad_request(f"proto: {error}") from None
@@ -182,7 +184,7 @@ def _message(name: str, data: bytes) -> JsonObject:
             result.setdefault(field.name, []).append(item)
         elif item not in ("", None, {}) or field.type == "PodSpec":
             result[field.name] = item
-    return {key: item for key, item in result.items() if item is not False and item != 0 or key == "replicas"}
+    return {key: item for key, item in result.items() if (item is not False and item != 0) or key == "replicas"}
 
 
 def _value(kind: str, value: int | bytes) -> JsonValue:

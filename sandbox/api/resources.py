@@ -1,4 +1,4 @@
-"""The resources that are served: built-in ones and those of CustomResourceDefinitions, looked up by group and version."""
+"""The resources that are served: built-in ones and those of CustomResourceDefinitions, by group and version."""
 
 from __future__ import annotations
 

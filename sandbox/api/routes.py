@@ -78,7 +78,9 @@ def dry_run(request: Request, options: Mapping[str, object]) -> bool:
 
 
 def _bad_option(request: Request, field: str, reason: str, text: str) -> StatusError:
-    kind = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(request.method, "DeleteOptions")
+    kind = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(
+        request.method, "DeleteOptions"
+    )
     return invalid("meta.k8s.io", kind, "", [cause(field, reason, text)])
 
 

@@ -77,7 +77,7 @@ def _term(found: re.Match[str]) -> Requirement:
             if not found["value"].lstrip("-").isdigit():
                 raise bad_request(
                     f"unable to parse requirement: values[0][{key}]: Invalid value: "
-                    f'"{found["value"]}": for \'Gt\', \'Lt\' operators, the value must be an integer'
+                    f"\"{found['value']}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 )
             return _requirement(key, operator, frozenset({found["value"]}))
 
@@ -144,7 +144,11 @@ def _canonical_field(resource: Resource, field: str) -> str:
         return field
     if resource.custom and field in selectable_fields(resource):
         return field
-    raise bad_request(f"field label not supported: {field}" if resource.custom else f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    raise bad_request(
+        f"field label not supported: {field}"
+        if resource.custom
+        else f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
 
 
 def selectable_fields(resource: Resource) -> tuple[str, ...]:

@@ -88,7 +88,9 @@ def _merge_list(target: list[JsonValue], change: list[JsonValue], view: View) ->
     for item in change:
         if not isinstance(item, dict) or key not in item:
             raise _bad(f"map: {orjson.dumps(item).decode()} does not contain declared merge key: {key}")
-        place = next((i for i, held in enumerate(result) if isinstance(held, dict) and held.get(key) == item[key]), None)
+        place = next(
+            (i for i, held in enumerate(result) if isinstance(held, dict) and held.get(key) == item[key]), None
+        )
         if item.get(DIRECTIVE) == "delete":
             result = [held for held in result if not (isinstance(held, dict) and held.get(key) == item[key])]
         elif place is None:

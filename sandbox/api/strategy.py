@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import datetime
 
 from sandbox.api.resources import Resource
@@ -57,8 +58,6 @@ def _complete_event(obj: JsonObject, now: datetime) -> None:
 
 
 def _encode_secret(obj: JsonObject) -> None:
-    import base64
-
     texts = obj.pop("stringData", None)
     if texts:
         data = obj.setdefault("data", {})

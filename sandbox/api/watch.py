@@ -23,8 +23,16 @@ BACKLOG = 10_000
 class Watch:
     """One watch. ``drain`` gives the frames that are ready; ``on_ready`` is called when there are new ones."""
 
-    def __init__(self, store: Store, resource: Resource, namespace: str | None, matches: Predicate | None,
-                 wanted: Wanted, bookmarks: bool = False, timeout: timedelta | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        resource: Resource,
+        namespace: str | None,
+        matches: Predicate | None,
+        wanted: Wanted,
+        bookmarks: bool = False,
+        timeout: timedelta | None = None,
+    ) -> None:
         self.on_ready: Callable[[], None] = lambda: None
         self.content_type = "application/json"
         self.closed = False
@@ -138,9 +146,7 @@ class Watch:
         if self._wanted.form is Form.TABLE:
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             now = self._store.clock.now()
-            return orjson.dumps(
-                tables.table(self._resource, [obj], meta, self._wanted, now, not self._columns_sent)
-            )
+            return orjson.dumps(tables.table(self._resource, [obj], meta, self._wanted, now, not self._columns_sent))
         return orjson.dumps(partial(obj, self._wanted.version))
 
     @staticmethod

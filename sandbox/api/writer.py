@@ -1,7 +1,7 @@
 """Create, update, patch and apply: one pipeline for every way an object changes.
 
-Its methods are generators: they yield the calls of admission webhooks and are sent the answers, so that the same code runs
-with and without an event loop. Nothing is written before the last yield.
+Its methods are generators: they yield the calls of admission webhooks and are sent the answers, so that the same code
+runs with and without an event loop. Nothing is written before the last yield.
 """
 
 from __future__ import annotations
@@ -46,8 +46,16 @@ class Writer:
         self.admission = admission
         self._rand = rand
 
-    def create(self, resource: Resource, route: Route, obj: JsonObject, options: WriteOptions, user: JsonObject,
-               unknown: list[str] | None = None, manage: bool = True) -> Steps[Written]:
+    def create(
+        self,
+        resource: Resource,
+        route: Route,
+        obj: JsonObject,
+        options: WriteOptions,
+        user: JsonObject,
+        unknown: list[str] | None = None,
+        manage: bool = True,
+    ) -> Steps[Written]:
         """Creates ``obj``. ``unknown`` are faults of the body's decoding, ``manage`` records the manager's fields."""
         meta = metadata.metadata_of(obj)
         bodies.check_type(resource, obj)
@@ -100,8 +108,16 @@ class Writer:
             told = cause("metadata.namespace", "NamespaceTerminating", f"namespace {namespace} is being terminated")
             raise forbidden(resource.group, resource.plural, meta.get("name", ""), why, [told])
 
-    def modify(self, resource: Resource, route: Route, change: Change, options: WriteOptions, user: JsonObject,
-               unknown: list[str] | None = None, manage: bool = True) -> Steps[Written]:
+    def modify(
+        self,
+        resource: Resource,
+        route: Route,
+        change: Change,
+        options: WriteOptions,
+        user: JsonObject,
+        unknown: list[str] | None = None,
+        manage: bool = True,
+    ) -> Steps[Written]:
         """Applies ``change`` to a copy of the current object and stores the result, or finds nothing to store.
 
         When another write comes between, the change is tried again on its result: a change that carries a
@@ -126,8 +142,15 @@ class Writer:
                 raise not_found(resource.group, resource.plural, route.name) from None
         raise conflict(resource.group, resource.plural, route.name)
 
-    def replace(self, resource: Resource, route: Route, obj: JsonObject, options: WriteOptions, user: JsonObject,
-                unknown: list[str] | None = None) -> Steps[Written]:
+    def replace(
+        self,
+        resource: Resource,
+        route: Route,
+        obj: JsonObject,
+        options: WriteOptions,
+        user: JsonObject,
+        unknown: list[str] | None = None,
+    ) -> Steps[Written]:
         """PUT: replaces an object; a few kinds are created when absent."""
         absent = self.store.get(resource.storage, route.namespace, route.name) is None
         if absent and resource.storage in strategy.CREATE_ON_UPDATE and not route.subresource:
@@ -161,12 +184,23 @@ class Writer:
         if given != old["resourceVersion"]:
             if not str(given).isdigit():
                 text = f'Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
-                raise invalid(resource.group, resource.kind, route.name,
-                              [cause("metadata.resourceVersion", "FieldValueInvalid", text)])
+                raise invalid(
+                    resource.group,
+                    resource.kind,
+                    route.name,
+                    [cause("metadata.resourceVersion", "FieldValueInvalid", text)],
+                )
             raise conflict(resource.group, resource.plural, route.name)
 
-    def _prepare(self, resource: Resource, route: Route, obj: JsonObject, current: JsonObject, options: WriteOptions,
-                 manage: bool) -> JsonObject:
+    def _prepare(
+        self,
+        resource: Resource,
+        route: Route,
+        obj: JsonObject,
+        current: JsonObject,
+        options: WriteOptions,
+        manage: bool,
+    ) -> JsonObject:
         causes = metadata.check_update(resource, obj["metadata"], current["metadata"])
         metadata.refuse(resource, route.name, causes + metadata.meta_causes(resource, obj["metadata"]))
         obj = strategy.prepare_update(resource, _default(resource, obj), current, route.subresource)
@@ -250,5 +284,3 @@ def read_body(resource: Resource, request: Request, options: WriteOptions) -> tu
     if options.field_validation == "Ignore" or bodies.media_type(request) != "application/json":
         return obj, []
     return obj, [f'duplicate field "{path}"' for path in bodies.duplicate_fields(request.body)]
-
-

@@ -1,6 +1,6 @@
 """The store: buckets of objects, one revision counter for all, a window of history per bucket.
 
-It knows keys, revisions, uids and owner references; every rule about the content of an object belongs to ``sandbox.api``.
+It knows keys, revisions, uids and owner references; every rule about an object's content is in ``sandbox.api``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from sandbox.jsontypes import JsonObject
 from sandbox.store.entry import Entry, EventType, StoreEvent
 
 Listener = Callable[[StoreEvent], None]
+Entries = list[Entry]
+Events = list[StoreEvent]
 DEFAULT_HISTORY = 5_000
 
 
@@ -85,7 +87,7 @@ class Store:
         """The current version of an object, or None."""
         return self._bucket(bucket).by_namespace.get(namespace, {}).get(name)
 
-    def list(self, bucket: str, namespace: str | None = None, at: int | None = None) -> list[Entry]:
+    def list(self, bucket: str, namespace: str | None = None, at: int | None = None) -> Entries:
         """All objects of a bucket (or of one namespace), ordered by namespace and name, now or as of revision ``at``.
 
         Raises ``Expired`` or ``TooNew`` when ``at`` lies outside what is known.
@@ -129,12 +131,12 @@ class Store:
         current = self._expect(bucket, namespace, name, expected)
         return self._put(bucket, namespace, name, current.copy(), current, EventType.DELETED)
 
-    def events(self, bucket: str, since: int) -> list[StoreEvent]:
+    def events(self, bucket: str, since: int) -> Events:
         """The changes of a bucket after revision ``since``, oldest first. Raises ``Expired`` beyond the window."""
         held = self._bucket(bucket)
         if since < held.floor:
             raise Expired(str(since))
-        recent: list[StoreEvent] = []
+        recent: Events = []
         for event in reversed(held.history):
             if event.rv <= since:
                 break
@@ -169,7 +171,7 @@ class Store:
         """The object with this uid, of whatever kind."""
         return self._by_uid.get(uid)
 
-    def dependents(self, uid: str) -> list[Entry]:
+    def dependents(self, uid: str) -> Entries:
         """The objects that name ``uid`` in their owner references, in order of creation."""
         found = (self.get(*key) for key in self._dependents.get(uid, ()))
         return [entry for entry in found if entry is not None]
@@ -188,7 +190,7 @@ class Store:
         for names in held.by_namespace.values():
             yield from names.values()
 
-    def _past(self, held: _Bucket, at: int, namespace: str | None) -> list[Entry]:
+    def _past(self, held: _Bucket, at: int, namespace: str | None) -> Entries:
         if at > self._revision:
             raise TooNew(str(at))
         if at < held.floor:
