@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -248,7 +249,7 @@ def _pack(status: Status, detail: Message) -> None:
     status.details.append(packed)
 
 
-def _fit(detail: Message, room: int) -> Message:
+def _fit(detail: Any, room: int) -> Any:
     """`detail` within `room` bytes; only BadRequest can be large, and says how many violations it leaves out."""
     if not isinstance(detail, rich.BadRequest):
         return detail

@@ -57,9 +57,9 @@ def setup(name: str, level: str = "info", format: str = "auto", stream: TextIO |
     logging.captureWarnings(True)
 
 
-def get(logger: str) -> FilteringBoundLogger:
-    """A logger whose lines carry `logger`; pass `__name__`."""
-    bound: FilteringBoundLogger = structlog.get_logger(logger=logger)
+def get(module: str) -> FilteringBoundLogger:
+    """A logger whose lines carry `module`; pass `__name__`."""
+    bound: FilteringBoundLogger = structlog.get_logger(module=module)
     return bound
 
 

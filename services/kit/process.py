@@ -1,72 +1,94 @@
-"""The one way to start a process of the suite: settings, logs, traces, metrics, server, signals, drain."""
+"""The one way to run a service process: logs, traces, metrics, the server, signals, the exit status."""
 
 from __future__ import annotations
 
-import asyncio
 import os
+
+# gRPC's core reads this when it loads; its own lines on stderr would break up ours, which tell the same.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import asyncio
+import contextlib
 import signal
 import sys
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator
 
-from services.kit import logs, metrics, server, settings, tracing
+from services.kit import logs, metrics, tracing
+from services.kit.server import Register, RpcServer, StartError, listen_fault
+from services.kit.settings import ServiceSettings
 
-S = TypeVar("S", bound=settings.ServiceSettings)
-
-
-def load_settings(cls: type[S], name: str) -> S:
-    """Settings of this process from its own arguments and environment; faults end it with status 2."""
-    return settings.load(cls, name, sys.argv[1:], os.environ)
+__all__ = ["Register", "StartError", "observability", "run_service", "stop_signals"]
 
 
-def fail(name: str, message: str) -> int:
-    """Print one clear line on standard error; the exit status of a process that cannot start."""
-    sys.stderr.write(f"{name}: {message}\n")
-    return 1
+def run_service(name: str, settings: ServiceSettings, register: Register, long_lived: Collection[str] = ()) -> int:
+    """Runs the service `name` (`ome-pinning`) until SIGTERM or SIGINT; returns the process's exit status.
 
-
-def announce(name: str, listen: str, port: int) -> None:
-    """Print the one line that says a process serves, with the port really taken."""
-    host = listen.rpartition(":")[0]
-    sys.stdout.write(f"{name} serving on {host}:{port}\n")
-    sys.stdout.flush()
-
-
-def stop_event() -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets; call inside the running loop."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, event.set)
-    return event
-
-
-def run_service(name: str, config: settings.ServiceSettings, register: server.Register) -> int:
-    """Run a decision service until SIGTERM or SIGINT.
-
-    In: program name, settings, a function that adds the servicers and returns their full service names. Out: exit
-    status 0 after a drain, 1 with one line on standard error when it cannot serve.
+    `register` adds the servicers and returns the full names of their services; `long_lived` names the methods
+    (`/package.Service/Method`) whose streams a drain ends at once. One line on stdout says when and where it serves.
+    A start that fails writes one line on stderr: status 1, or 2 where a setting is at fault. A second signal ends
+    the drain at once, status 1.
     """
-    logs.setup(name, config.log_level, config.log_format)
-    shutdown = tracing.setup(name, config.otlp_endpoint, config.trace_ratio)
     try:
-        metrics.serve(config.metrics_listen)
-        return asyncio.run(_serve(name, config, register))
-    except (OSError, RuntimeError) as error:
-        return fail(name, f"cannot serve on {config.listen}: {_first_line(error)}")
+        with observability(name, settings):
+            return asyncio.run(_serve(name, settings, register, long_lived))
+    except StartError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return error.status
+
+
+@contextlib.contextmanager
+def observability(name: str, settings: ServiceSettings) -> Iterator[None]:
+    """Logs, traces and metrics of a process while the block runs; StartError if the metrics address is taken."""
+    logs.setup(name, settings.log_level, settings.log_format)
+    stop_metrics: Callable[[], None] | None = None
+    if settings.metrics_listen:
+        try:
+            _, stop_metrics = metrics.serve(settings.metrics_listen)
+        except OSError as error:
+            fault = listen_fault(error)
+            raise StartError(f"cannot serve metrics on {settings.metrics_listen}: {fault}") from None
+    stop_tracing = tracing.setup(name, settings)
+    try:
+        yield
     finally:
-        shutdown()
+        stop_tracing()
+        if stop_metrics:
+            stop_metrics()
 
 
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+@contextlib.contextmanager
+def stop_signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Events set by the first and the second SIGTERM or SIGINT while the block runs, in the running loop."""
+    first, second = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def received() -> None:
+        (second if first.is_set() else first).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received)
+    try:
+        yield first, second
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
 
 
-async def _serve(name: str, config: settings.ServiceSettings, register: server.Register) -> int:
-    instance = server.Server(config, register)
-    port = await instance.start()
-    stop = stop_event()
-    announce(name, config.listen, port)
-    await stop.wait()
-    await instance.drain()
-    return 0
+async def _serve(name: str, settings: ServiceSettings, register: Register, long_lived: Collection[str]) -> int:
+    with stop_signals() as (stop, hurry):
+        server = RpcServer(settings, register, long_lived)
+        await server.start()
+        sys.stdout.write(f"{name} serving on {server.address}\n")
+        sys.stdout.flush()
+        await stop.wait()
+        logs.get(__name__).info("draining", calls=server.calls.in_flight, seconds=settings.drain_seconds)
+        drain = asyncio.ensure_future(server.drain(settings.drain_seconds))
+        hurried = asyncio.ensure_future(hurry.wait())
+        await asyncio.wait((drain, hurried), return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        if drain.done():
+            drain.result()
+            return 0
+        drain.cancel()
+        await server.stop()
+        return 1

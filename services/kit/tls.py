@@ -1,76 +1,133 @@
-"""Mutual TLS from files that are read again when they change (cert-manager and the kubelet replace them)."""
+"""Mutual TLS from PEM files that are read again when they change (rotation by cert-manager or a Secret volume)."""
 
 from __future__ import annotations
 
+import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Generic, TypeVar, cast
 
 import grpc
 
+from services.kit import logs
+
+_log = logs.get(__name__)
+T = TypeVar("T")
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class TlsError(Exception):
+    """TLS files that cannot be used; the message names the file and what is wrong."""
+
 
 @dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Paths of PEM files: certificate chain, its private key, CA bundle of the other side."""
+class ClientTls:
+    """What a client needs for mutual TLS: PEM files, and the name the server's certificate has to carry where that is
+    not the target's host."""
 
+    ca: str
     cert: str
     key: str
-    ca: str
+    server_name: str = ""
 
 
-def _stamp(files: TlsFiles) -> tuple[tuple[int, int], ...]:
-    stats = [Path(path).stat() for path in (files.cert, files.key, files.ca)]
-    return tuple((stat.st_mtime_ns, stat.st_ino) for stat in stats)
+class Watched(Generic[T]):
+    """A value made from files: `get` makes it anew when one of them changed. While the new files are unusable (half
+    written, certificate and key of different rotations) the last good value stays, with a warning."""
 
-
-class _Reloader:
-    """Gives gRPC a new configuration for the handshake when a file changed; an unreadable pair keeps the old one."""
-
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: tuple[str, ...], make: Callable[[], T]) -> None:
         self._files = files
+        self._make = make
         self._lock = threading.Lock()
-        self._seen = _stamp(files)
+        self._stamp = _stamp(files)
+        self._value = make()
 
-    def configuration(self) -> grpc.ServerCertificateConfiguration:
-        files = self._files
-        pair = (Path(files.key).read_bytes(), Path(files.cert).read_bytes())
-        return grpc.ssl_server_certificate_configuration([pair], root_certificates=Path(files.ca).read_bytes())
-
-    def fetch(self) -> grpc.ServerCertificateConfiguration | None:
+    def get(self) -> tuple[T, bool]:
+        """The value, and whether it is a new one. Called from gRPC's threads."""
         with self._lock:
             try:
                 stamp = _stamp(self._files)
-                if stamp == self._seen:
-                    return None
-                configuration = self.configuration()
-            except OSError:
-                return None
-            self._seen = stamp
-            return configuration
+                if stamp == self._stamp:
+                    return self._value, False
+                self._value = self._make()
+            except TlsError as error:
+                _log.warning("TLS files changed and are unusable; the last good ones stay", error=str(error))
+                return self._value, False
+            self._stamp = stamp
+            _log.info("TLS files reloaded", files=list(self._files))
+            return self._value, True
 
 
-def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Server side: clients must show a certificate of the CA; raises OSError naming an unreadable file."""
-    reloader = _Reloader(files)
-    return grpc.dynamic_ssl_server_credentials(
-        reloader.configuration(), cast(Any, reloader.fetch), require_client_authentication=True
-    )
+def server_credentials(cert: str, key: str, client_ca: str) -> grpc.ServerCredentials:
+    """Credentials that ask every client for a certificate of `client_ca`; each handshake looks whether the files
+    changed. TlsError when they are unusable at the start."""
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        pair = check(cert, key, client_ca)
+        return grpc.ssl_server_certificate_configuration([(pair.key, pair.cert)], pair.ca)
+
+    watched = Watched((cert, key, client_ca), configuration)
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        value, fresh = watched.get()
+        return value if fresh else None
+
+    # The stubs do not know that None means "unchanged".
+    fetcher = cast("Callable[[], grpc.ServerCertificateConfiguration]", fetch)
+    return grpc.dynamic_ssl_server_credentials(watched.get()[0], fetcher, require_client_authentication=True)
 
 
-def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    """Client side: shows the certificate and trusts the CA only; raises OSError naming an unreadable file."""
-    return grpc.ssl_channel_credentials(
-        root_certificates=Path(files.ca).read_bytes(),
-        private_key=Path(files.key).read_bytes(),
-        certificate_chain=Path(files.cert).read_bytes(),
-    )
+def client_credentials(tls: ClientTls) -> grpc.ChannelCredentials:
+    """Credentials of a client from the files as they are now; TlsError when they are unusable."""
+    pair = check(tls.cert, tls.key, tls.ca)
+    return grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert)
 
 
-def files_of(cert: str, key: str, ca: str) -> TlsFiles | None:
-    """The three paths when all are given, else None (plain text, for loopback)."""
-    return TlsFiles(cert, key, ca) if cert and key and ca else None
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    cert: bytes
+    key: bytes
+    ca: bytes
 
 
-__all__: Sequence[str] = ("TlsFiles", "channel_credentials", "files_of", "server_credentials")
+def check(cert: str, key: str, ca: str) -> _Pair:
+    """Reads the three files and refuses what a handshake would stumble over."""
+    pair = _Pair(_read(cert), _read(key), _read(ca))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_verify_locations(cadata=pair.ca.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(f"{ca} holds no PEM certificate: {_reason(error)}") from None
+    try:
+        context.load_cert_chain(cert, key, password=_no_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise TlsError(f"{cert} and {key} are no certificate with its key: {_reason(error)}") from None
+    return pair
+
+
+def _no_password() -> str:
+    raise ValueError("an encrypted key is not supported")
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", "") or error)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise TlsError(f"{path}: {error.strerror}") from None
+
+
+def _stamp(files: tuple[str, ...]) -> _Stamp:
+    stamps = []
+    for name in files:
+        try:
+            stat = Path(name).stat()
+        except OSError as error:
+            raise TlsError(f"{name}: {error.strerror}") from None
+        stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(stamps)
