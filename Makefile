@@ -29,7 +29,7 @@ lint: $(VENV)/.dev $(VENV)/.suite ## ruff, and the arrows between packages
 
 types: $(VENV)/.dev $(VENV)/.suite ## mypy, strict
 	@$(BIN)/mypy
-	@$(BIN)/mypy tools protos/hatch_build.py
+	@$(BIN)/mypy tools protos/hatch_build.py docs/examples
 
 contracts: $(VENV)/.dev ## buf: lint, and no breaking change against protos/baseline.binpb
 	@$(BIN)/buf lint protos
