@@ -99,6 +99,19 @@ def test_every_module_imports_in_a_clean_environment(clean_python: Path, tmp_pat
     run(clean_python, "-I", "-c", "import " + ", ".join(modules), cwd=tmp_path)
 
 
+def test_the_suites_wheel_holds_its_packages_and_the_crds(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        names = archive.namelist()
+        about = next(archive.read(name).decode() for name in names if name.endswith("/METADATA"))
+    roots = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert roots == {"services", "gateway", "sandbox", "cli"}
+    crds = {path.name for path in (ROOT / "deploy" / "crds").glob("*.yaml")}
+    assert crds
+    assert {f"sandbox/crds/{crd}" for crd in crds} <= set(names)
+    assert "Requires-Dist: ome-rollouts-api" in about
+
+
 @pytest.fixture(scope="module")
 def pinning() -> Iterator[str]:
     """Address of a pinning service started as a process on a free port."""
