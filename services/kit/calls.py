@@ -7,6 +7,7 @@ call itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import time
@@ -102,7 +103,7 @@ class Calls(grpc.aio.ServerInterceptor):
             if handler.request_streaming:
                 request = _checked(request)
             if exempt:
-                return await run(request, context)
+                return await _infrastructure(run, request, context)
             return await self._call(method, run, request, context, unary)
 
         make = {
@@ -198,8 +199,9 @@ class Calls(grpc.aio.ServerInterceptor):
         async def pump(request: Any, context: _Context) -> None:
             answer = behaviour(request, context)
             if hasattr(answer, "__aiter__"):
-                async for message in answer:
-                    await context.write(message)
+                async with contextlib.aclosing(answer):
+                    async for message in answer:
+                        await context.write(message)
             elif inspect.isawaitable(answer):
                 await answer  # the behaviour writes to the context itself
 
@@ -217,6 +219,22 @@ class Calls(grpc.aio.ServerInterceptor):
                 drain.cancel()
 
         return until_drain if ends_on_drain else pump
+
+
+async def _infrastructure(run: _Behaviour, request: Any, context: _Context) -> Any:
+    """A call of health or reflection: no deadline, no span, no line in the log but for a fault of ours."""
+    try:
+        if isinstance(request, _Malformed):
+            raise _malformed(request)
+        return await run(request, context)
+    except errors.RpcError as error:
+        failure = error
+    except grpc.aio.AbortError:
+        raise
+    except Exception:
+        _log.exception("call failed")
+        failure = errors.internal(tracing.trace_id() or "none")
+    return await _abort(context, failure)
 
 
 def _behaviour(handler: _Handler) -> _Behaviour:

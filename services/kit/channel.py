@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
 
 from services.kit import metrics, tracing
 from services.kit.addresses import split_host_port
-from services.kit.tls import ClientTls, client_credentials
+from services.kit.tls import ClientTls, Watched, client_credentials
 
 DEFAULT_DEADLINE_SECONDS = 10.0
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+RELOAD_SECONDS = 1.0
+OLD_CHANNEL_SECONDS = 60.0
 _SERVICE_CONFIG = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],
@@ -55,10 +58,8 @@ def connect(
     options = _options(max_message_bytes, tls)
     address = resolve_target(target)
     if tls is None:
-        inner = grpc.aio.insecure_channel(address, options)
-    else:
-        inner = grpc.aio.secure_channel(address, client_credentials(tls), options)
-    return _Channel(inner, deadline_seconds)
+        return _Channel(_Plain(lambda: grpc.aio.insecure_channel(address, options)), deadline_seconds)
+    return _Channel(_Secure(client_credentials(tls), address, options), deadline_seconds)
 
 
 def resolve_target(target: str) -> str:
@@ -107,24 +108,89 @@ def _options(max_message_bytes: int, tls: ClientTls | None) -> list[tuple[str, A
     return options
 
 
+class _Source(Protocol):
+    """Where calls find the channel to go by."""
+
+    def current(self) -> grpc.aio.Channel: ...
+    async def close(self, grace: float | None) -> None: ...
+
+
+class _Plain:
+    """One channel for good."""
+
+    def __init__(self, make: Callable[[], grpc.aio.Channel]) -> None:
+        self._channel = make()
+
+    def current(self) -> grpc.aio.Channel:
+        return self._channel
+
+    async def close(self, grace: float | None) -> None:
+        await self._channel.close(grace)
+
+
+class _Secure:
+    """A channel whose credentials follow their files: gRPC fixes a channel's client certificate when it is made, so
+    a change makes a new channel for later calls, and the old one lives until its calls have ended."""
+
+    def __init__(
+        self,
+        credentials: Watched[grpc.ChannelCredentials],
+        address: str,
+        options: Sequence[tuple[str, Any]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credentials = credentials
+        self._address = address
+        self._options = options
+        self._clock = clock
+        self._looked = clock()
+        self._channel = grpc.aio.secure_channel(address, credentials.get()[0], options)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def current(self) -> grpc.aio.Channel:
+        now = self._clock()
+        if now - self._looked >= RELOAD_SECONDS:
+            self._looked = now
+            credentials, fresh = self._credentials.get()
+            if fresh:
+                old = self._channel
+                self._channel = grpc.aio.secure_channel(self._address, credentials, self._options)
+                task = asyncio.ensure_future(old.close(OLD_CHANNEL_SECONDS))
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+        return self._channel
+
+    async def close(self, grace: float | None) -> None:
+        for task in self._closing:
+            task.cancel()
+        await self._channel.close(grace)
+
+
 class _Method:
     """A multi-callable of any of the four kinds that adds trace, deadline and figures to each call.
 
     gRPC's own client interceptors start a task per call and nearly double its cost.
     """
 
-    def __init__(self, inner: Callable[..., Any], method: str, deadline: float) -> None:
-        self._inner = inner
+    def __init__(
+        self, source: _Source, make: Callable[[grpc.aio.Channel], Callable[..., Any]], method: str, deadline: float
+    ) -> None:
+        self._source = source
+        self._make = make
         self._method = method
         self._deadline = deadline
+        self._channel = source.current()
+        self._inner = make(self._channel)
 
     def __call__(self, *args: Any, timeout: float | None = None, metadata: Any = None, **kwargs: Any) -> Any:
+        channel = self._source.current()
+        if channel is not self._channel:
+            self._channel, self._inner = channel, self._make(channel)
         started = time.perf_counter()
         span = tracing.start_client_span(self._method)
-        sent = (*(metadata or ()), *tracing.headers(span))
-        call = self._inner(
-            *args, timeout=self._deadline if timeout is None else timeout, metadata=grpc.aio.Metadata(*sent), **kwargs
-        )
+        sent = grpc.aio.Metadata(*(metadata or ()), *tracing.headers(span))
+        deadline = self._deadline if timeout is None else timeout
+        call = self._inner(*args, timeout=deadline, metadata=sent, **kwargs)
 
         def done(finished: grpc.aio.Call) -> None:
             code = _code(finished)
@@ -148,14 +214,18 @@ def _code(call: grpc.aio.Call) -> grpc.StatusCode:
 
 
 class _Channel(grpc.aio.Channel):
-    """A channel whose methods are `_Method`s; everything else is the inner channel's."""
+    """A channel whose methods are `_Method`s; everything else is the current inner channel's."""
 
-    def __init__(self, inner: grpc.aio.Channel, deadline: float) -> None:
-        self._inner = inner
+    def __init__(self, source: _Source, deadline: float) -> None:
+        self._source = source
         self._deadline = deadline
 
     def _method(self, kind: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        return _Method(getattr(self._inner, kind)(method, *args, **kwargs), method, self._deadline)
+        def make(channel: grpc.aio.Channel) -> Callable[..., Any]:
+            made: Callable[..., Any] = getattr(channel, kind)(method, *args, **kwargs)
+            return made
+
+        return _Method(self._source, make, method, self._deadline)
 
     def unary_unary(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return self._method("unary_unary", method, *args, **kwargs)
@@ -170,16 +240,16 @@ class _Channel(grpc.aio.Channel):
         return self._method("stream_stream", method, *args, **kwargs)
 
     async def close(self, grace: float | None = None) -> None:
-        await self._inner.close(grace)
+        await self._source.close(grace)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._inner.get_state(try_to_connect)
+        return self._source.current().get_state(try_to_connect)
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._inner.wait_for_state_change(last_observed_state)
+        await self._source.current().wait_for_state_change(last_observed_state)
 
     async def channel_ready(self) -> None:
-        await self._inner.channel_ready()
+        await self._source.current().channel_ready()
 
     async def __aenter__(self) -> _Channel:
         return self

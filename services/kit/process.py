@@ -34,6 +34,8 @@ def run_service(name: str, settings: ServiceSettings, register: Register, long_l
     except StartError as error:
         sys.stderr.write(f"{name}: {error}\n")
         return error.status
+    except KeyboardInterrupt:  # before the loop took over the signals
+        return 130
 
 
 @contextlib.contextmanager

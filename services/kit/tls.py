@@ -79,10 +79,14 @@ def server_credentials(cert: str, key: str, client_ca: str) -> grpc.ServerCreden
     return grpc.dynamic_ssl_server_credentials(watched.get()[0], fetcher, require_client_authentication=True)
 
 
-def client_credentials(tls: ClientTls) -> grpc.ChannelCredentials:
-    """Credentials of a client from the files as they are now; TlsError when they are unusable."""
-    pair = check(tls.cert, tls.key, tls.ca)
-    return grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert)
+def client_credentials(tls: ClientTls) -> Watched[grpc.ChannelCredentials]:
+    """Credentials of a client, made anew when the files change; TlsError when they are unusable at the start."""
+
+    def make() -> grpc.ChannelCredentials:
+        pair = check(tls.cert, tls.key, tls.ca)
+        return grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert)
+
+    return Watched((tls.ca, tls.cert, tls.key), make)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 MAX_EXPORT_SECONDS = 5
 _PROPAGATOR = TraceContextTextMapPropagator()
 _HEADERS = frozenset({"traceparent", "tracestate"})
+_CLIENT_FAULTS = frozenset(grpc.StatusCode) - {grpc.StatusCode.OK}
+# By OpenTelemetry's conventions a caller's mistake is no error of the server.
+_SERVER_FAULTS = frozenset(
+    {
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DATA_LOSS,
+    }
+)
 Metadata = Iterable[tuple[str, str | bytes]]
 
 
@@ -115,7 +127,7 @@ def finish(span: Span, code: grpc.StatusCode) -> None:
     """Ends an RPC's span with its status code."""
     if span.is_recording():
         span.set_attribute("rpc.grpc.status_code", code.value[0])
-        if code is not grpc.StatusCode.OK:
+        if code in (_SERVER_FAULTS if getattr(span, "kind", None) is SpanKind.SERVER else _CLIENT_FAULTS):
             span.set_status(Status(StatusCode.ERROR, code.name))
     span.end()
 
