@@ -24,6 +24,8 @@ VERSION: JsonObject = {
     "platform": "linux/amd64",
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+PUBLIC = frozenset({"healthz", "readyz", "livez", "version"})
+"""First parts of the paths that need no credentials."""
 HEALTH = ("/healthz", "/readyz", "/livez")
 
 
@@ -43,9 +45,12 @@ def answer(registry: Registry, openapi: OpenApi, request: Request) -> Response:
         core = path == "/api"
         return _tagged(request, aggregated(registry, core, body), AGGREGATED.format(body))
     found = _legacy(registry, path)
-    if found is None:
-        return Response(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
-    return json_response(found)
+    return page_not_found() if found is None else json_response(found)
+
+
+def page_not_found() -> Response:
+    """404 as the API server's router gives it: plain text, no Status."""
+    return Response(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
 
 
 def _health(request: Request) -> Response:

@@ -21,7 +21,7 @@ from sandbox.api.openapi import OpenApi
 from sandbox.api.resources import Registry, Resource
 from sandbox.api.routes import Route, integer, parse, revision, write_options
 from sandbox.api.selectors import selection
-from sandbox.api.status import StatusError, bad_request, method_not_allowed, no_resource
+from sandbox.api.status import StatusError, method_not_allowed
 from sandbox.api.watch import Watch, too_old
 from sandbox.api.writer import Steps, Writer, Written, read_body
 from sandbox.jsontypes import JsonObject
@@ -88,6 +88,8 @@ class ApiServer:
             return error_response(error)
 
     def _route(self, request: Request) -> Steps[Answer]:
+        if request.path.strip("/").split("/")[0] in discovery.PUBLIC:
+            return discovery.answer(self.registry, self.openapi, request)
         user = self._user(request)
         route = parse(request.path)
         if route is None:
@@ -97,11 +99,14 @@ class ApiServer:
             return review
         resource = self.registry.find(route.group, route.version, route.plural)
         if resource is None:
-            raise no_resource()
-        if resource.namespaced and not route.namespace and (route.name or request.method not in ("GET", "HEAD")):
-            raise bad_request("an empty namespace may not be set during creation") if not route.name else no_resource()
+            return discovery.page_not_found()
+        if resource.namespaced and not route.namespace:
+            if route.name or (resource.custom and request.method not in ("GET", "HEAD")):
+                return discovery.page_not_found()
+            if request.method not in ("GET", "HEAD"):
+                raise method_not_allowed()
         if not resource.namespaced and route.namespace:
-            raise no_resource()
+            return discovery.page_not_found()
         if not route.name:
             return (yield from self._collection(resource, route, request, user))
         if route.subresource:
@@ -167,7 +172,7 @@ class ApiServer:
             return (yield from self._object(resource, route, request, user))
         if route.subresource == "finalize" and resource.storage == "namespaces" and request.method == "PUT":
             return (yield from self._put(resource, route, request, user, Wanted()))
-        raise no_resource()
+        return discovery.page_not_found()
 
     def _delete(
         self, resource: Resource, route: Route, request: Request, user: JsonObject, wanted: Wanted

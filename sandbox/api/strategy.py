@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 
+from sandbox.api import addresses
 from sandbox.api.resources import Resource
 from sandbox.api.status import cause, invalid
-from sandbox.clock import micro_timestamp, timestamp
+from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 
 KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
@@ -39,22 +40,20 @@ def _builtin_create(resource: Resource, obj: JsonObject, now: datetime) -> None:
             meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
         case "pods":
             obj["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
-        case "events":
-            _complete_event(obj, now)
+        case "events" if not resource.group:
+            _complete_event(obj)
         case "secrets":
             _encode_secret(obj)
         case _ if resource.status and resource.plural not in KEEPS_STATUS_ON_CREATE:
             obj["status"] = {}
 
 
-def _complete_event(obj: JsonObject, now: datetime) -> None:
+def _complete_event(obj: JsonObject) -> None:
     obj.setdefault("reportingComponent", "")
     obj.setdefault("reportingInstance", "")
     obj.setdefault("source", {})
     for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
         obj.setdefault(field, None)
-    if obj["eventTime"] is not None and isinstance(obj["eventTime"], datetime):
-        obj["eventTime"] = micro_timestamp(now)
 
 
 def _encode_secret(obj: JsonObject) -> None:
@@ -79,6 +78,8 @@ def prepare_update(resource: Resource, obj: JsonObject, old: JsonObject, subreso
         obj.setdefault("spec", {})["finalizers"] = finalizers
     if resource.storage == "secrets":
         _encode_secret(obj)
+    if resource.storage == addresses.BUCKET:
+        addresses.keep(obj, old)
     if resource.generation and _specification_changed(resource, obj, old):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return obj
@@ -120,6 +121,11 @@ def check_immutable(resource: Resource, obj: JsonObject, old: JsonObject) -> Non
         selector = (obj.get("spec") or {}).get("selector")
         if selector != (old.get("spec") or {}).get("selector"):
             causes.append(cause("spec.selector", "FieldValueInvalid", "Invalid value: field is immutable"))
+    if resource.storage == addresses.BUCKET:
+        before, after = (old.get("spec") or {}).get("clusterIP"), (obj.get("spec") or {}).get("clusterIP")
+        if before and after != before and (obj.get("spec") or {}).get("type") != "ExternalName":
+            text = f'Invalid value: "{after}": may not change once set'
+            causes.append(cause("spec.clusterIPs[0]", "FieldValueInvalid", text))
     if resource.storage in ("configmaps", "secrets") and old.get("immutable"):
         for field in ("data", "binaryData", "immutable"):
             if obj.get(field) != old.get(field):

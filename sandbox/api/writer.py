@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import orjson
 
-from sandbox.api import bodies, managedfields, metadata, strategy, versions
+from sandbox.api import addresses, bodies, managedfields, metadata, strategy, versions
 from sandbox.api.admission import Admission, Attempt, WebhookAnswer, WebhookCall
 from sandbox.api.messages import Request
 from sandbox.api.resources import Resource
@@ -25,6 +25,7 @@ T = TypeVar("T")
 Steps = Generator[WebhookCall, WebhookAnswer, T]
 Change = Callable[[JsonObject], JsonObject]
 RETRIES = 5
+GENERATE_TRIES = 8
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
@@ -63,12 +64,13 @@ class Writer:
         if meta.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
         self._check_namespace_exists(resource, meta)
-        generated = not meta.get("name") and meta.get("generateName")
-        if generated:
-            meta["name"] = metadata.generate_name(meta["generateName"], self._rand)
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self._free_name(resource, meta)
         obj, warnings = _decode(resource, obj, options, unknown or [])
         strategy.prepare_create(resource, obj, self.store.clock.now())
         obj = _default(resource, obj)
+        if resource.storage == addresses.BUCKET:
+            addresses.allot(self.store, obj)
         causes = metadata.meta_causes(resource, obj["metadata"])
         attempt = Attempt("CREATE", resource, "", obj, None, options.dry_run, user)
         metadata.refuse(resource, obj["metadata"].get("name", ""), causes)
@@ -76,10 +78,17 @@ class Writer:
         if manage:
             managedfields.record_update(resource, {}, obj, options.field_manager, "", self.store.clock.now())
         warnings += yield from self.admission.review(attempt)
-        return self._store_new(resource, obj, options, warnings, bool(generated))
+        return self._store_new(resource, obj, options, warnings)
+
+    def _free_name(self, resource: Resource, meta: JsonObject) -> str:
+        for _ in range(GENERATE_TRIES):
+            name = metadata.generate_name(meta["generateName"], self._rand)
+            if self.store.get(resource.storage, meta.get("namespace", ""), name) is None:
+                break
+        return name
 
     def _store_new(
-        self, resource: Resource, obj: JsonObject, options: WriteOptions, warnings: list[str], generated: bool
+        self, resource: Resource, obj: JsonObject, options: WriteOptions, warnings: list[str]
     ) -> Written:
         meta = obj["metadata"]
         self._check_namespace_exists(resource, meta)
