@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-# gRPC's core reads this when it loads; its own lines on stderr would break up ours, which tell the same.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
 import asyncio
 import contextlib
 import signal
