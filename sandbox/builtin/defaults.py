@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sandbox.builtin import services
 from sandbox.jsontypes import JsonObject, JsonValue
 
 
@@ -121,6 +122,7 @@ def _replica_set(obj: JsonObject) -> None:
     spec = obj.setdefault("spec", {})
     _set(spec, replicas=1)
     _template(spec)
+    _set(obj.setdefault("status", {}), replicas=0)
 
 
 def _stateful_set(obj: JsonObject) -> None:
@@ -137,6 +139,7 @@ def _stateful_set(obj: JsonObject) -> None:
     if strategy["type"] == "RollingUpdate":
         _set(strategy.setdefault("rollingUpdate", {}), partition=0)
     _template(spec)
+    _set(obj.setdefault("status", {}), replicas=0, availableReplicas=0)
 
 
 def _daemon_set(obj: JsonObject) -> None:
@@ -165,12 +168,15 @@ def _service(obj: JsonObject) -> None:
         if spec["type"] != "ExternalName":
             _set(port, targetPort=port.get("port"))
     if spec["type"] == "ExternalName":
+        services.allocate(obj)
         return
     _set(spec, internalTrafficPolicy="Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):
         _set(spec, externalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":
         _set(spec, allocateLoadBalancerNodePorts=True)
+    services.allocate(obj)
+    _set(obj.setdefault("status", {}), loadBalancer={})
 
 
 def _webhooks(obj: JsonObject) -> None:

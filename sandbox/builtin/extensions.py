@@ -20,8 +20,9 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
          "RollingUpdateDaemonSet", "RollingUpdateStatefulSetStrategy"),
     ),
     ("autoscaling", ("Scale", "ScaleSpec", "ScaleStatus")),
-    ("batch", ("Job", "JobSpec", "JobStatus", "JobCondition", "PodFailurePolicy", "PodFailurePolicyRule", "SuccessPolicy",
-               "SuccessPolicyRule", "UncountedTerminatedPods", "PodFailurePolicyOnExitCodesRequirement",
+    ("batch", ("Job", "JobSpec", "JobStatus", "JobCondition", "PodFailurePolicy", "PodFailurePolicyRule",
+               "SuccessPolicy", "SuccessPolicyRule", "UncountedTerminatedPods",
+               "PodFailurePolicyOnExitCodesRequirement",
                "PodFailurePolicyOnPodConditionsPattern", "JobSchedulingPolicy")),
     ("coordination", ("Lease", "LeaseSpec")),
     ("discovery", ("EndpointSlice", "Endpoint", "EndpointConditions", "EndpointHints", "ForZone", "ForNode")),
@@ -63,7 +64,9 @@ def group_of(name: str) -> str:
     return next((group for start, group in _STARTS if name.startswith(start)), "core")
 
 
-QUANTITY_MAPS = frozenset({"limits", "requests", "capacity", "allocatable", "overhead", "allocatedResources", "hard", "used"})
+QUANTITY_MAPS = frozenset(
+    {"limits", "requests", "capacity", "allocatable", "overhead", "allocatedResources", "hard", "used"}
+)
 QUANTITIES = frozenset({"sizeLimit", "divisor"})
 INT_OR_STRING = frozenset({"port", "targetPort", "maxSurge", "maxUnavailable", "minAvailable"})
 OPEN_OBJECTS = frozenset({("ManagedFieldsEntry", "fieldsV1"), ("ControllerRevision", "data")})

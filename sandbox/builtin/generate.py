@@ -1,7 +1,7 @@
 """OpenAPI v3 schemas of built-in kinds, made from the model classes of the official ``kubernetes`` package.
 
-The classes give names, types, required members and descriptions; what they do not know (list keys, quantities, formats) is
-added from ``extensions``.
+The classes give names, types, required members and descriptions; what they do not know (list keys, quantities,
+formats) is added from ``extensions``.
 """
 
 from __future__ import annotations

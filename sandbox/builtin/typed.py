@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandbox.api.status import bad_request
+from sandbox.builtin import quantity
 from sandbox.jsontypes import JsonObject, JsonValue
 from sandbox.schema import formats
 from sandbox.schema.node import Node
@@ -29,18 +30,7 @@ def check_types(obj: JsonObject, node: Node, kind: str, version: str) -> None:
 
 def _check(value: JsonValue, node: Node, path: str, struct: str) -> None:
     if isinstance(value, dict) and node.type in ("object", ""):
-        struct = node.title or struct
-        for name in list(value):
-            child = node.properties.get(name) or node.additional
-            if child is None:
-                continue
-            if value[name] is None:
-                if name in node.properties:
-                    del value[name]
-                continue
-            if child.quantity and isinstance(value[name], int | float) and not isinstance(value[name], bool):
-                value[name] = number(value[name])
-            _check(value[name], child, f"{path}.{name}" if path else name, struct)
+        _members(value, node, path, node.title or struct)
     elif isinstance(value, list) and node.type == "array":
         if node.items is not None:
             for item in value:
@@ -48,6 +38,32 @@ def _check(value: JsonValue, node: Node, path: str, struct: str) -> None:
                     _check(item, node.items, path, struct)
     elif not _fits(value, node):
         raise Mismatch(_text(value, node, path, struct))
+
+
+def _members(value: JsonObject, node: Node, path: str, struct: str) -> None:
+    for name in list(value):
+        child = node.properties.get(name) or node.additional
+        if child is None:
+            continue
+        if value[name] is None:
+            if name in node.properties:
+                del value[name]
+            continue
+        if child.quantity:
+            value[name] = _quantity(value[name])
+        _check(value[name], child, f"{path}.{name}" if path else name, struct)
+
+
+def _quantity(value: JsonValue) -> JsonValue:
+    """A number becomes text; text has to be a quantity."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    if isinstance(value, str):
+        try:
+            quantity.parse(value)
+        except ValueError as error:
+            raise Mismatch(str(error)) from None
+    return value
 
 
 def _fits(value: JsonValue, node: Node) -> bool:

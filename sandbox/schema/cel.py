@@ -1,8 +1,8 @@
 """``x-kubernetes-validations``: CEL rules, compiled once and evaluated against one value.
 
 The evaluator is ``common-expression-language``: a native library, some twenty microseconds a rule, no types to declare
-(``cel-python`` is pure Python and far slower, ``cel-expr-python`` wants every field declared). The string, list and address
-helpers that Kubernetes adds to CEL are registered here; its static type check and cost estimate are not made.
+(``cel-python`` is pure Python and far slower, ``cel-expr-python`` wants every field declared). The string, list and
+address helpers that Kubernetes adds to CEL are registered here; its static type check and cost estimate are not made.
 """
 
 from __future__ import annotations
