@@ -36,6 +36,8 @@ class PodRun:
     crashes: int = 0
     restarts: int = 0
     last_exit: Exit | None = None
+    crashed: str = ""
+    """The container that exited last."""
     finished: str = ""
     """``Succeeded`` or ``Failed`` once nothing will run any more."""
     stopping: datetime | None = None
@@ -63,6 +65,7 @@ def advance(pod: JsonObject, run: PodRun, behaviour: Behaviour, now: datetime) -
         crash = crashing(pod, behaviour)
         ends = run.started + timedelta(seconds=behaviour.crash_after_seconds)
         if crash and now >= ends:
+            run.crashed = crash
             _exit(run, behaviour, now, policy)
             continue
         ready = run.started + timedelta(seconds=behaviour.ready_seconds)
@@ -177,10 +180,9 @@ def _terminated(end: Exit) -> JsonObject:
 
 
 def _containers(pod: JsonObject, run: PodRun, behaviour: Behaviour, ready: bool) -> list[JsonValue]:
-    crash = crashing(pod, behaviour) or pod["spec"]["containers"][0]["name"]
     first = run.bound + timedelta(seconds=behaviour.startup_seconds)
     return [
-        _container(c, pod, run, behaviour, ready, first, run.last_exit if c["name"] == crash else None)
+        _container(c, pod, run, behaviour, ready, first, run.last_exit if c["name"] == run.crashed else None)
         for c in pod["spec"]["containers"]
     ]
 
