@@ -87,9 +87,7 @@ class Writer:
                 break
         return name
 
-    def _store_new(
-        self, resource: Resource, obj: JsonObject, options: WriteOptions, warnings: list[str]
-    ) -> Written:
+    def _store_new(self, resource: Resource, obj: JsonObject, options: WriteOptions, warnings: list[str]) -> Written:
         meta = obj["metadata"]
         self._check_namespace_exists(resource, meta)
         name = meta["name"]

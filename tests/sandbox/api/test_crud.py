@@ -52,7 +52,9 @@ def test_refusals_of_create(call: Any) -> None:
 def test_bodies(call: Any) -> None:
     assert call("POST", CONFIGMAPS, b"{", expect=400).json()["reason"] == "BadRequest"
     assert call("POST", CONFIGMAPS, b"[]", expect=400).json()["reason"] == "BadRequest"
-    assert call("POST", CONFIGMAPS, b"a", expect=415, content_type="text/plain").json()["reason"] == "UnsupportedMediaType"
+    assert (
+        call("POST", CONFIGMAPS, b"a", expect=415, content_type="text/plain").json()["reason"] == "UnsupportedMediaType"
+    )
     large = call("POST", CONFIGMAPS, b" " * (3 * 1024 * 1024 + 1), expect=413).json()
     assert large["reason"] == "RequestEntityTooLarge"
     made = call("POST", CONFIGMAPS, b"metadata: {name: y}\ndata: {a: b}\n", content_type="application/yaml").json()
@@ -63,7 +65,9 @@ def test_bodies(call: Any) -> None:
 
 
 def test_generate_name(call: Any) -> None:
-    names = {call("POST", CONFIGMAPS, {"metadata": {"generateName": "g-"}}).json()["metadata"]["name"] for _ in range(9)}
+    names = {
+        call("POST", CONFIGMAPS, {"metadata": {"generateName": "g-"}}).json()["metadata"]["name"] for _ in range(9)
+    }
     assert len(names) == 9 and all(len(name) == 7 and name.startswith("g-") for name in names)
     made = call("POST", CONFIGMAPS, {"metadata": {"generateName": "x" * 70}}).json()
     assert len(made["metadata"]["name"]) == 63
@@ -93,7 +97,10 @@ def test_update_conflict_and_preconditions(call: Any, widgets: str, make_widget:
     error = call("PUT", f"{widgets}/a", bare, expect=422).json()
     assert "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update" in error["message"]
     other = {**second, "metadata": {**second["metadata"], "uid": "other"}}
-    assert "Precondition failed: UID in precondition: other" in call("PUT", f"{widgets}/a", other, expect=409).json()["message"]
+    assert (
+        "Precondition failed: UID in precondition: other"
+        in call("PUT", f"{widgets}/a", other, expect=409).json()["message"]
+    )
     named = {**second, "metadata": {**second["metadata"], "name": "b"}}
     text = "the name of the object (b) does not match the name on the URL (a)"
     assert call("PUT", f"{widgets}/a", named, expect=400).json()["message"] == text
@@ -116,7 +123,9 @@ def test_generation(call: Any, widgets: str, make_widget: Any) -> None:
 
     assert patch({"metadata": {"labels": {"a": "b"}}})["metadata"]["generation"] == 1
     assert patch({"spec": {"mode": "fast"}})["metadata"]["generation"] == 2
-    changed = patch({"status": {"phase": "Up"}, "spec": {"mode": "slow"}, "metadata": {"labels": {"z": "z"}}}, "/status")
+    changed = patch(
+        {"status": {"phase": "Up"}, "spec": {"mode": "slow"}, "metadata": {"labels": {"z": "z"}}}, "/status"
+    )
     assert changed["metadata"]["generation"] == 2 and changed["status"] == {"phase": "Up"}
     assert changed["spec"]["mode"] == "fast" and changed["metadata"]["labels"] == {"a": "b"}
     assert patch({"status": {"phase": "Down"}})["status"] == {"phase": "Up"}
@@ -142,7 +151,10 @@ def test_scale(call: Any, widgets: str, make_widget: Any) -> None:
     assert call("GET", f"{widgets}/a").json()["metadata"]["generation"] == 2
     assert call("PUT", f"{widgets}/a/scale", scale, expect=409).json()["reason"] == "Conflict"
     assert call("PATCH", f"{widgets}/a/scale", {"spec": {"replicas": -1}}, expect=422, content_type=MERGE)
-    assert call("PATCH", f"{widgets}/a/scale", {"spec": {"replicas": 4}}, content_type=MERGE).json()["spec"]["replicas"] == 4
+    assert (
+        call("PATCH", f"{widgets}/a/scale", {"spec": {"replicas": 4}}, content_type=MERGE).json()["spec"]["replicas"]
+        == 4
+    )
 
 
 def test_field_validation(call: Any, widgets: str, make_widget: Any) -> None:
@@ -156,7 +168,9 @@ def test_field_validation(call: Any, widgets: str, make_widget: Any) -> None:
     double = b'{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"d"},"spec":{"mode":"fast","mode":"slow"}}'
     error = call("POST", f"{widgets}?fieldValidation=Strict", double, expect=400).json()
     assert 'duplicate field "spec.mode"' in error["message"]
-    error = call("PATCH", f"{widgets}/a?fieldValidation=Strict", {"spec": {"no": 1}}, expect=422, content_type=MERGE).json()
+    error = call(
+        "PATCH", f"{widgets}/a?fieldValidation=Strict", {"spec": {"no": 1}}, expect=422, content_type=MERGE
+    ).json()
     assert 'strict decoding error: unknown field "spec.no"' in error["message"] and error["reason"] == "Invalid"
     error = call("POST", f"{widgets}?fieldValidation=Maybe", make_widget("e"), expect=422).json()
     assert "fieldValidation" in error["message"]
