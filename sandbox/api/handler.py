@@ -98,14 +98,7 @@ class ApiServer:
         if review is not None:
             return review
         resource = self.registry.find(route.group, route.version, route.plural)
-        if resource is None:
-            return discovery.page_not_found()
-        if resource.namespaced and not route.namespace:
-            if route.name or (resource.custom and request.method not in ("GET", "HEAD")):
-                return discovery.page_not_found()
-            if request.method not in ("GET", "HEAD"):
-                raise method_not_allowed()
-        if not resource.namespaced and route.namespace:
+        if resource is None or not _reachable(resource, route, request):
             return discovery.page_not_found()
         if not route.name:
             return (yield from self._collection(resource, route, request, user))
@@ -240,6 +233,17 @@ class ApiServer:
         except Expired:
             watch.fail(too_old(since, self.store.floor(resource.storage)))
         return watch
+
+
+def _reachable(resource: Resource, route: Route, request: Request) -> bool:
+    """Whether a path with or without a namespace exists for a resource; 405 where only reading all of it does."""
+    if not resource.namespaced:
+        return not route.namespace
+    if route.namespace or (not route.name and request.method in ("GET", "HEAD")):
+        return True
+    if route.name or resource.custom:
+        return False
+    raise method_not_allowed()
 
 
 def _check_initial(query: dict[str, Any], bookmarks: bool) -> None:

@@ -153,7 +153,7 @@ def _owner_causes(meta: JsonObject) -> list[JsonObject]:
                 causes.append(cause(f"metadata.ownerReferences.{field}", "FieldValueInvalid", text))
         controllers += bool(owner.get("controller"))
     if controllers > 1:
-        text = "Invalid value: only one reference can have Controller set to true"
+        text = "Invalid value: Only one reference can have Controller set to true"
         causes.append(cause("metadata.ownerReferences", "FieldValueInvalid", text))
     return causes
 

@@ -89,8 +89,8 @@ def test_update_conflict_and_preconditions(call: Any, widgets: str, make_widget:
     assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
     error = call("PUT", f"{widgets}/a", first, expect=409).json()
     assert error["message"] == (
-        'Operation cannot be fulfilled on widgets.demo.example.com "a": the object has been modified; please apply your '
-        "changes to the latest version and try again"
+        'Operation cannot be fulfilled on widgets.demo.example.com "a": the object has been modified; please apply '
+        "your changes to the latest version and try again"
     )
     assert error["reason"] == "Conflict" and error["details"]["kind"] == "widgets"
     bare = make_widget("a", mode="slow")
@@ -165,7 +165,8 @@ def test_field_validation(call: Any, widgets: str, make_widget: Any) -> None:
     error = call("POST", f"{widgets}?fieldValidation=Strict", make_widget("c", nope=1), expect=400).json()
     text = 'Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "spec.nope"'
     assert error["message"] == text
-    double = b'{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"d"},"spec":{"mode":"fast","mode":"slow"}}'
+    double = b'{"apiVersion":"demo.example.com/v1","kind":"Widget","metadata":{"name":"d"},'
+    double += b'"spec":{"mode":"fast","mode":"slow"}}'
     error = call("POST", f"{widgets}?fieldValidation=Strict", double, expect=400).json()
     assert 'duplicate field "spec.mode"' in error["message"]
     error = call(
