@@ -35,7 +35,7 @@ class ServeSettings(BaseModel):
     port: int = Field(default=0, ge=0, le=65535, description="port that is listened on; 0 takes a free one")
     nodes: int = Field(default=1, ge=1, le=250, description="number of Node objects")
     startup_seconds: float = Field(
-        default=0.5, ge=0, le=86_400, description="seconds until a pod runs, where no annotation says otherwise"
+        default=0.0, ge=0, le=86_400, description="seconds until a pod runs, where no annotation says otherwise"
     )
 
 

@@ -48,8 +48,9 @@ class ProcessError(Exception):
 class Process:
     """One child process that says ``<name> serving on <host>:<port>`` on its standard output when it serves."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        """``module`` is run as ``python -m``; ``env`` is added to this process's environment."""
+    def __init__(self, name: str, module: str, arguments: Sequence[str], env: Mapping[str, str] | None = None,
+                 log: Path | None = None) -> None:
+        """``module`` is run as ``python -m``; ``env`` adds to this environment; its lines go to ``log`` too."""
         self.name = name
         self.module = module
         self.arguments = list(arguments)
@@ -57,6 +58,7 @@ class Process:
         self.address = ""
         """Where it serves, once ``wait_serving`` has returned."""
         self._child: subprocess.Popen[bytes] | None = None
+        self._log = log
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._news = threading.Condition()
         self._readers: list[threading.Thread] = []
@@ -94,6 +96,8 @@ class Process:
         tie = [python, "-I", "-S", "-c", _TIE, str(os.getpid())]
         command = [*tie, python, "-u", "-m", self.module, *self.arguments]
         self.address = ""
+        if self._log is not None:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
         self._child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             env={**os.environ, **self.env},
@@ -184,6 +188,9 @@ class Process:
         for raw in stream:
             line = raw.decode("utf-8", "replace").rstrip("\n")
             with self._news:
+                if self._log is not None:
+                    with self._log.open("a", encoding="utf-8") as file:
+                        file.write(line + "\n")
                 self._lines.append(line)
                 serving = SERVING.match(line)
                 if serving and not self.address:

@@ -1,0 +1,1 @@
+"""The story that ``make run`` tells: an InferenceService is pinned, drifts, rolls forward and back."""
