@@ -12,7 +12,12 @@ from sandbox.api.resources import Registry, Resource
 from sandbox.api.status import no_resource, not_acceptable
 from sandbox.jsontypes import JsonObject
 
-V3_PROTO = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+V2_PROTO = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_TITLE, _NUMBER = b"Kubernetes", b"v1.36.0"
+_INFO = bytes([0x0A, len(_TITLE)]) + _TITLE + bytes([0x12, len(_NUMBER)]) + _NUMBER
+V2_PROTO_BODY = b"\x0a\x032.0\x12" + bytes([len(_INFO)]) + _INFO
+"""An ``openapi.v2.Document`` with version and title alone: clients that read it skip their own checks, and the server's
+checks and OpenAPI v3 tell them everything."""
 GVK = "x-kubernetes-group-version-kind"
 
 
@@ -40,6 +45,8 @@ class OpenApi:
             self._documents = {}
             self._made_for = self._registry.generation
         path = request.path.rstrip("/")
+        if path == "/openapi/v2" and "proto-openapi.spec.v2" in request.header("accept").split(",")[0]:
+            return Response(200, V2_PROTO_BODY, {"Content-Type": V2_PROTO})
         accept = request.header("accept")
         if accept and "protobuf" in accept and "json" not in accept.replace("protobuf", "") and "*/*" not in accept:
             raise not_acceptable([JSON])

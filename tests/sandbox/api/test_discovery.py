@@ -84,7 +84,8 @@ def test_openapi_v2_and_its_references(call: Any) -> None:
     body = call("GET", "/openapi/v2").json()
     assert references(body) <= {f"#/definitions/{name}" for name in body["definitions"]}
     assert any("Widget" in name for name in body["definitions"])
-    call("GET", "/openapi/v2", expect=406, accept="application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+    proto = call("GET", "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+    assert proto.body.startswith(b"\n\x032.0") and "protobuf" in proto.headers["Content-Type"]
 
 
 def test_documents_follow_definitions(call: Any) -> None:

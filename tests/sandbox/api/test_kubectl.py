@@ -102,6 +102,12 @@ def test_apply_client_side(served: Any) -> None:
     assert 'unknown field "spec.nope"' in served.kubectl("apply", "-f", "-", stdin=manifest("client", nope=1), expect=1)
 
 
+def test_apply_of_an_unknown_kind(served: Any) -> None:
+    stray = yaml.safe_dump({"apiVersion": "none.example.com/v1", "kind": "Stray", "metadata": {"name": "x"}})
+    refused = served.kubectl("apply", "-f", "-", stdin=stray, expect=1)
+    assert 'no matches for kind "Stray" in version "none.example.com/v1"' in refused
+
+
 def test_apply_builtin_with_strategic_merge(served: Any) -> None:
     def deployment(*containers: tuple[str, str]) -> str:
         labels = {"app": "smp"}
