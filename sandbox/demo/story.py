@@ -70,7 +70,7 @@ class Story:
         self._show_isvc()
 
     def _follow(self) -> None:
-        self.teller.prose("spec.runtime.autoSync is true by default: an edit of the runtime is looked at at once, nothing")
+        self.teller.prose("spec.runtime.autoSync is true by default: an edit of the runtime counts at once, nothing")
         self.teller.prose("is pinned and no snapshot is made.")
         before = self.reconciles()
         self._edit_runtime("hello again")
@@ -117,7 +117,7 @@ class Story:
         self._show_isvc()
 
     def _again(self) -> None:
-        self.teller.prose("Without the explicit revision the pin stays, and has drifted from the live runtime once more.")
+        self.teller.prose("Without the explicit revision the pin stays; it has drifted from the live runtime again.")
         self._patch({"spec": {"runtime": {"revision": None}}})
         status = self._expect("condition RuntimeDrifted is True", lambda s: _drifted(s) == "RevisionMismatch")
         self._same(status, self.first)
