@@ -171,7 +171,7 @@ class HttpServer:
         ready.set()
         seconds = watch.timeout_seconds or WATCH_TIMEOUT_SECONDS
         ends = loop.time() + seconds
-        next_bookmark = loop.time() + min(self.bookmark_seconds, max(seconds - 2, 1))
+        watch.bookmark_each(self.bookmark_seconds)
         self._watches.add(watch)
         try:
             await response.prepare(incoming)
@@ -183,16 +183,12 @@ class HttpServer:
                     continue
                 if watch.closed:
                     break
-                now = loop.time()
-                if now >= ends:
+                left = ends - loop.time()
+                if left <= 0:
                     watch.close()
                     continue
-                if now >= next_bookmark:
-                    watch.bookmark()
-                    next_bookmark = now + self.bookmark_seconds
-                    continue
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ready.wait(), min(ends, next_bookmark) - now)
+                    await asyncio.wait_for(ready.wait(), min(left, self.bookmark_seconds))
             await response.write_eof()
         except ConnectionError:
             pass  # the client went away: nothing is owed to it

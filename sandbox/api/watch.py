@@ -18,6 +18,8 @@ from sandbox.store import Entry, EventType, Store, StoreEvent
 
 INITIAL_END = "k8s.io/initial-events-end"
 BACKLOG = 10_000
+"""How many frames may wait for a slow reader; then the watch ends, as the API server's does."""
+BOOKMARK_EVERY = timedelta(seconds=60)
 
 
 class Watch:
@@ -44,6 +46,9 @@ class Watch:
         self._bookmarks = bookmarks
         self.timeout_seconds = timeout.total_seconds() if timeout else None
         self._ends: datetime | None = store.clock.now() + timeout if timeout else None
+        self._bookmark_every = BOOKMARK_EVERY
+        self._next_bookmark = store.clock.now() + self._bookmark_every
+        self._limit = BACKLOG
         self._pending: deque[bytes] = deque()
         self._stop: Callable[[], None] = lambda: None
         self._columns_sent = False
@@ -54,7 +59,9 @@ class Watch:
         """Begins: the present objects first (``initial``), or everything after ``since``, then all later changes."""
         self._stop = self._store.subscribe(self._on_event, self._resource.storage)
         if initial:
-            for entry in self._store.list(self._resource.storage, self._namespace):
+            present = self._store.list(self._resource.storage, self._namespace)
+            self._limit = BACKLOG + len(present)
+            for entry in present:
                 if self._selects(entry):
                     self._emit(StoreEvent(EventType.ADDED, entry, None), EventType.ADDED)
             self.revision = self._store.revision
@@ -66,9 +73,12 @@ class Watch:
             self._on_event(event)
 
     def drain(self) -> list[bytes]:
-        """The frames (JSON documents ending in a newline) since the last call; closes the watch when its time is up."""
+        """The frames (JSON documents ending in a newline) since the last call; a bookmark when one
+        is due. Closes the watch when its time is up."""
         if self._ends is not None and self._store.clock.now() >= self._ends:
             self.close()
+        if self._store.clock.now() >= self._next_bookmark:
+            self.bookmark()
         frames = list(self._pending)
         self._pending.clear()
         return frames
@@ -82,6 +92,7 @@ class Watch:
         if not self._bookmarks or self.closed:
             return
         self.revision = max(self.revision, self._store.revision)
+        self._next_bookmark = self._store.clock.now() + self._bookmark_every
         meta: JsonObject = {"resourceVersion": str(self.revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
@@ -93,6 +104,11 @@ class Watch:
         elif self._wanted.form:
             body = partial(body, self._wanted.version)
         self._push(orjson.dumps({"type": "BOOKMARK", "object": body}) + b"\n")
+
+    def bookmark_each(self, seconds: float) -> None:
+        """Sets the time between bookmarks (60 s unless changed)."""
+        self._bookmark_every = timedelta(seconds=seconds)
+        self._next_bookmark = self._store.clock.now() + self._bookmark_every
 
     def fail(self, error: StatusError) -> None:
         """Ends the watch with an ERROR event."""
@@ -158,7 +174,7 @@ class Watch:
     def _push(self, frame: bytes) -> None:
         if self.closed:
             return
-        if len(self._pending) >= BACKLOG:
+        if len(self._pending) >= self._limit:
             self._pending.clear()
             self.close()
             return

@@ -148,7 +148,7 @@ def test_selector_transitions(call: Any, watch: Any, five: str) -> None:
     assert events[1]["object"]["metadata"]["labels"]["kind"] == "odd"
 
 
-def test_initial_events_and_bookmarks(call: Any, watch: Any, five: str) -> None:
+def test_initial_events_and_bookmarks(call: Any, watch: Any, clock: Any, five: str) -> None:
     ask = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     stream = watch(f"{five}?{ask}")
     events = stream.events()
@@ -160,6 +160,8 @@ def test_initial_events_and_bookmarks(call: Any, watch: Any, five: str) -> None:
     newest = call("GET", five).json()["metadata"]["resourceVersion"]
     assert mark["type"] == "BOOKMARK" and mark["object"]["metadata"]["resourceVersion"] == newest
     assert call("GET", f"{five}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true", expect=422)
+    clock.advance(60)
+    assert [event["type"] for event in stream.events()] == ["BOOKMARK"] and stream.events() == []
     quiet = watch(f"{five}?watch=1")
     quiet.drain()
     quiet.bookmark()
@@ -232,3 +234,20 @@ def test_both_views_of_events(call: Any, watch: Any) -> None:
     assert [item["message"] for item in back["items"]] == ["m", "n"]
     assert back["items"][1]["reportingComponent"] == "c" and back["items"][1]["apiVersion"] == "v1"
     assert len(watch(f"{modern}?watch=1").events()) == 2
+
+
+def test_a_reader_that_falls_behind_is_cut_off_but_a_large_start_is_not(
+    api: Any, call: Any, watch: Any, five: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.api.watch.BACKLOG", 3)
+    stream = watch(f"{five}?watch=1")
+    for replicas in range(2, 5):
+        call("PATCH", f"{five}/w0", {"spec": {"replicas": replicas}}, content_type=MERGE)
+    assert not stream.closed and len(stream.events()) == 8
+    for replicas in range(5, 8):
+        call("PATCH", f"{five}/w0", {"spec": {"replicas": replicas}}, content_type=MERGE)
+    assert len(stream.events()) == 3
+    slow = watch(f"{five}?watch=1&resourceVersion={api.store.revision}")
+    for replicas in range(1, 5):
+        call("PATCH", f"{five}/w0", {"spec": {"replicas": replicas}}, content_type=MERGE)
+    assert slow.closed and slow.events() == []
