@@ -168,14 +168,15 @@ def _service(obj: JsonObject) -> None:
         if spec["type"] != "ExternalName":
             _set(port, targetPort=port.get("port"))
     if spec["type"] == "ExternalName":
-        services.allocate(obj)
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            spec.pop(name, None)
         return
     _set(spec, internalTrafficPolicy="Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):
         _set(spec, externalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":
         _set(spec, allocateLoadBalancerNodePorts=True)
-    services.allocate(obj)
+    services.node_ports(obj)
     _set(obj.setdefault("status", {}), loadBalancer={})
 
 

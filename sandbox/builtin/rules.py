@@ -73,7 +73,7 @@ _BY_KIND: dict[tuple[str, str], Check] = {
     ("", "Event"): _event,
     ("", "Pod"): pods.pod,
     ("", "Secret"): _texts,
-    ("", "Service"): services.service,
+    ("", "Service"): lambda obj, _: services.service(obj),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): lambda obj, _: crds.definition(obj),
     ("apps", "ControllerRevision"): _revision,
     ("apps", "DaemonSet"): _workload("DaemonSet"),

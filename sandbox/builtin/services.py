@@ -1,4 +1,4 @@
-"""Addresses and rules of Services."""
+"""Node ports and rules of Services."""
 
 from __future__ import annotations
 
@@ -12,32 +12,22 @@ from sandbox.schema.validation import Fault
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
-def allocate(obj: JsonObject) -> None:
-    """Gives a Service what a cluster would: an address in 10.96.0.0/12 and node ports, derived from its name.
+def node_ports(obj: JsonObject) -> None:
+    """Gives a NodePort or LoadBalancer Service its node ports, in 30000 to 32767; other types have none.
 
-    Being a function of the name they are the same in every pass, so an update that leaves them out keeps them.
+    They derive from the names, so an update that leaves them out keeps them.
     """
     spec, meta = obj["spec"], obj.get("metadata") or {}
-    if spec.get("type") == "ExternalName":
-        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
-            spec.pop(name, None)
-        return
-    seed = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-    number = _number(seed, (1 << 20) - 512) + 256
-    if not spec.get("clusterIP"):
-        spec["clusterIP"] = f"10.{96 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
-    spec["clusterIPs"] = [spec["clusterIP"]]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
     ports = spec.get("ports") or ()
-    if spec.get("type") in ("NodePort", "LoadBalancer"):
-        taken = {entry["nodePort"] for entry in ports if entry.get("nodePort")}
-        for entry in ports:
-            if not entry.get("nodePort"):
-                entry["nodePort"] = _node_port(f"{seed}/{entry.get('protocol')}/{entry.get('port')}", taken)
-    else:
+    if spec.get("type") not in ("NodePort", "LoadBalancer"):
         for entry in ports:
             entry.pop("nodePort", None)
+        return
+    seed = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+    taken = {entry["nodePort"] for entry in ports if entry.get("nodePort")}
+    for entry in ports:
+        if not entry.get("nodePort"):
+            entry["nodePort"] = _node_port(f"{seed}/{entry.get('protocol')}/{entry.get('port')}", taken)
 
 
 def _number(seed: str, below: int) -> int:
@@ -52,8 +42,8 @@ def _node_port(seed: str, taken: set[int]) -> int:
     return number
 
 
-def service(obj: JsonObject, old: JsonObject | None) -> Iterator[Fault]:
-    """The faults of a Service; on update also of the address, which may not change."""
+def service(obj: JsonObject) -> Iterator[Fault]:
+    """The faults of a Service."""
     spec: JsonObject = obj.get("spec") or {}
     kind = spec.get("type")
     yield from one_of("spec.type", kind, _TYPES)
@@ -68,10 +58,6 @@ def service(obj: JsonObject, old: JsonObject | None) -> Iterator[Fault]:
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
     yield from _ports(ports)
-    before = (old or {}).get("spec") or {}
-    fixed = before.get("clusterIP") and before.get("type") != "ExternalName" and kind != "ExternalName"
-    if fixed and spec.get("clusterIP") != before["clusterIP"]:
-        yield invalid("spec.clusterIPs[0]", [spec.get("clusterIP")], "may not change once set")
 
 
 def _ports(ports: list[JsonObject]) -> Iterator[Fault]:

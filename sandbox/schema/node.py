@@ -133,7 +133,10 @@ class Compiler:
         node.enum = tuple(schema.get("enum") or ())
         if schema.get("pattern"):
             node.pattern_text = schema["pattern"]
-            node.pattern = re.compile(go_pattern(schema["pattern"]))
+            try:
+                node.pattern = re.compile(go_pattern(schema["pattern"]))
+            except re.error as error:
+                raise ValueError(f"pattern {schema['pattern']!r}: {error}") from None
         node.all_of = tuple(self.compile(part) for part in schema.get("allOf") or ())
         node.any_of = tuple(self.compile(part) for part in schema.get("anyOf") or ())
         node.one_of = tuple(self.compile(part) for part in schema.get("oneOf") or ())
