@@ -23,6 +23,7 @@ from services.kit import errors, logs, metrics, tracing
 EXEMPT = ("/grpc.health.", "/grpc.reflection.")
 """Infrastructure services: no deadline is asked of their calls, and a drain ends rather than refuses them."""
 RETRY_SECONDS = 1.0
+QUIET_SECONDS = 0.1
 MAX_REQUEST_ID = 128
 
 _log = logs.get(__name__)
@@ -52,6 +53,8 @@ class Calls(grpc.aio.ServerInterceptor):
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._last_arrival = 0.0
 
     @property
     def in_flight(self) -> int:
@@ -70,6 +73,21 @@ class Calls(grpc.aio.ServerInterceptor):
         except TimeoutError:
             return False
         return True
+
+    async def quiet(self, seconds: float) -> None:
+        """Waits until no call has arrived for QUIET_SECONDS, at most `seconds`.
+
+        The core drops calls that it has not handed over when the server stops, and their clients see CANCELLED, which
+        few try again. Clients that watch health, or try elsewhere when refused, are gone after a moment.
+        """
+        end = time.monotonic() + seconds
+        self._last_arrival = time.monotonic()
+        while (now := time.monotonic()) < end and now - self._last_arrival < QUIET_SECONDS:  # noqa: ASYNC110
+            await asyncio.sleep(min(end, self._last_arrival + QUIET_SECONDS) - now)
+
+    def close(self) -> None:
+        """Ends the streams of health and reflection, which would hold up the server's stop."""
+        self._closing.set()
 
     def abandon(self) -> int:
         """Cancels the calls still in flight; they answer UNAVAILABLE. Returns how many there were."""
@@ -97,7 +115,8 @@ class Calls(grpc.aio.ServerInterceptor):
         decode = _decoder(handler.request_deserializer)
         unary = not handler.response_streaming
         behaviour = _behaviour(handler)
-        run = self._unary(behaviour) if unary else self._stream(behaviour, exempt or method in self._long_lived)
+        ends = self._closing if exempt else self._draining if method in self._long_lived else None
+        run = self._unary(behaviour) if unary else self._stream(behaviour, ends)
 
         async def call(request: Any, context: _Context) -> Any:
             if handler.request_streaming:
@@ -152,6 +171,7 @@ class Calls(grpc.aio.ServerInterceptor):
     def _admit(self, request: Any, context: _Context) -> float | None:
         """Refuses what must not run; answers the limit in seconds where it is shorter than the caller's deadline."""
         if self._draining.is_set():
+            self._last_arrival = time.monotonic()
             raise errors.unavailable(RETRY_SECONDS, "the server is shutting down; try again", "DRAINING")
         if isinstance(request, _Malformed):
             raise _malformed(request)
@@ -195,7 +215,7 @@ class Calls(grpc.aio.ServerInterceptor):
 
         return run
 
-    def _stream(self, behaviour: _Behaviour, ends_on_drain: bool) -> _Behaviour:
+    def _stream(self, behaviour: _Behaviour, ends: asyncio.Event | None) -> _Behaviour:
         async def pump(request: Any, context: _Context) -> None:
             answer = behaviour(request, context)
             if hasattr(answer, "__aiter__"):
@@ -205,9 +225,13 @@ class Calls(grpc.aio.ServerInterceptor):
             elif inspect.isawaitable(answer):
                 await answer  # the behaviour writes to the context itself
 
+        if ends is None:
+            return pump
+        end = ends
+
         async def until_drain(request: Any, context: _Context) -> None:
             work = asyncio.ensure_future(pump(request, context))
-            drain = asyncio.ensure_future(self._draining.wait())
+            drain = asyncio.ensure_future(end.wait())
             try:
                 await asyncio.wait((work, drain), return_when=asyncio.FIRST_COMPLETED)
                 if not work.done():
@@ -218,7 +242,7 @@ class Calls(grpc.aio.ServerInterceptor):
                 work.cancel()
                 drain.cancel()
 
-        return until_drain if ends_on_drain else pump
+        return until_drain
 
 
 async def _infrastructure(run: _Behaviour, request: Any, context: _Context) -> Any:

@@ -33,7 +33,9 @@ _SERVICE_CONFIG = json.dumps(
                     "initialBackoff": "0.05s",
                     "maxBackoff": "1s",
                     "backoffMultiplier": 3,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
+                    # CANCELLED is what the core of a stopping server answers to calls it has not handed over; a
+                    # call that is cancelled here is never tried again.
+                    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
                 },
             }
         ],

@@ -21,6 +21,7 @@ Register = Callable[[grpc.aio.Server], Sequence[str]]
 """Adds servicers to the server and returns their full service names (`ome.pinning.v1.PinningService`)."""
 
 STOP_SECONDS = 1.0
+LAME_DUCK_SECONDS = 2.0
 _log = logs.get(__name__)
 
 
@@ -84,6 +85,8 @@ class RpcServer:
         self.calls.refuse()
         if not await self.calls.idle(seconds):
             _log.warning("calls abandoned on shutdown", calls=self.calls.abandon())
+        await self.calls.quiet(LAME_DUCK_SECONDS)
+        self.calls.close()
         await self._server.stop(STOP_SECONDS)
 
     async def stop(self) -> None:
