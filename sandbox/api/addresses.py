@@ -8,6 +8,8 @@ from sandbox.jsontypes import JsonObject
 from sandbox.store import Store
 
 RANGE = ipaddress.IPv4Network("10.96.0.0/16")
+RESERVED = "10.96.0.1"
+"""The address of the API server's own Service in a real cluster."""
 BUCKET = "services"
 
 
@@ -22,7 +24,7 @@ def allot(store: Store, obj: JsonObject) -> None:
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if not spec.get("clusterIP"):
-        taken = {entry.obj["spec"].get("clusterIP") for entry in store.list(BUCKET)}
+        taken = {entry.obj["spec"].get("clusterIP") for entry in store.list(BUCKET)} | {RESERVED}
         hosts = (str(host) for host in RANGE.hosts())
         spec["clusterIP"] = next(address for address in hosts if address not in taken)
     spec["clusterIPs"] = [spec["clusterIP"]]

@@ -82,14 +82,15 @@ class Deleter:
         if entry is None:
             raise not_found(resource.group, resource.plural, route.name)
         if options.uid and options.uid != entry.uid:
-            why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {entry.uid}"
-            raise conflict(resource.group, resource.plural, route.name, why)
+            why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({entry.uid}). "
+            why += "The object might have been deleted and then recreated"
+            raise conflict(resource.group, resource.kind, route.name, why)
         if options.resource_version and options.resource_version != str(entry.rv):
             why = (
-                f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-                f"ResourceVersion in object meta: {entry.rv}"
+                f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+                f"ResourceVersion in record ({entry.rv}). The object might have been modified"
             )
-            raise conflict(resource.group, resource.plural, route.name, why)
+            raise conflict(resource.group, resource.kind, route.name, why)
         return entry
 
     def remove(self, resource: Resource, entry: Entry, options: DeleteOptions) -> Deleted:

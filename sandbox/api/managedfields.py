@@ -105,14 +105,16 @@ def record_update(
 ) -> None:
     """Gives ``manager`` what ``new`` changes against ``old`` and takes it from everybody else; writes it into ``new``.
 
-    A managedFields list that a caller emptied starts afresh; anything else that callers put there is ignored.
+    A list that the caller changed is taken as the state before (so that ownership can be edited), a list with one empty
+    entry ends the record, and one that is missing, empty or malformed counts as left out.
     """
     meta = new["metadata"]
     given = meta.get("managedFields")
-    if old and isinstance(given, list) and given in ([], [{}]):
+    if old and given == [{}]:
         meta.pop("managedFields", None)
         return
-    entries: list[JsonObject] = list(old.get("metadata", {}).get("managedFields") or ())
+    held_before: list[JsonObject] = old.get("metadata", {}).get("managedFields") or []
+    entries = list(given) if old and not subresource and given and _well_formed(given) else list(held_before)
     changed, removed = compare(managed_part(old), managed_part(new), view_of(resource))
     if not old:
         _trim_roots(resource, changed)
@@ -131,6 +133,16 @@ def record_update(
         meta["managedFields"] = entries
     else:
         meta.pop("managedFields", None)
+
+
+def _well_formed(entries: list[JsonObject]) -> bool:
+    return all(
+        isinstance(entry, dict)
+        and entry.get("operation") in ("Apply", "Update")
+        and entry.get("fieldsType") == "FieldsV1"
+        and isinstance(entry.get("fieldsV1"), dict)
+        for entry in entries
+    )
 
 
 def _trim_roots(resource: Resource, changed: FieldSet) -> None:

@@ -124,9 +124,7 @@ def _apply(
         text = "Required value: is required for apply patch"
         raise invalid("meta.k8s.io", "PatchOptions", "", [cause("fieldManager", "FieldValueRequired", text)])
     try:
-        applied = (
-            yaml.load(request.body, Loader=yaml.CSafeLoader) if request.body[:1] != b"{" else _object(request.body)
-        )
+        applied = bodies.yaml_value(request.body) if request.body[:1] != b"{" else _object(request.body)
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(applied, dict):

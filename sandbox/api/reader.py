@@ -66,7 +66,7 @@ def _render(store: Store, resource: Resource, shown: list[Entry], meta: JsonObje
         kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.version}"
         return json_response({"kind": kind, "apiVersion": version, "metadata": meta, "items": items})
     head = orjson.dumps({"kind": resource.list_name, "apiVersion": resource.api_version, "metadata": meta})
-    body = head[:-1] + b',"items":[' + b",".join(versions.encoded(resource, entry) for entry in shown) + b"]}"
+    body = head[:-1] + b',"items":[' + b",".join(versions.as_item(resource, entry) for entry in shown) + b"]}"
     return json_response(body)
 
 

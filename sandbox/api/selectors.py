@@ -144,11 +144,9 @@ def _canonical_field(resource: Resource, field: str) -> str:
         return field
     if resource.custom and field in selectable_fields(resource):
         return field
-    raise bad_request(
-        f"field label not supported: {field}"
-        if resource.custom
-        else f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    )
+    if resource.custom or resource.storage in FIELDS:
+        raise bad_request(f"field label not supported: {field}")
+    raise bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
 def selectable_fields(resource: Resource) -> tuple[str, ...]:

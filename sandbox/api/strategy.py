@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 
+import orjson
+
 from sandbox.api import addresses
 from sandbox.api.resources import Resource
 from sandbox.api.status import cause, invalid
 from sandbox.clock import timestamp
-from sandbox.jsontypes import JsonObject
+from sandbox.jsontypes import JsonObject, JsonValue
 
 KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
 UNCONDITIONAL_REFUSED = frozenset({"leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"})
@@ -112,15 +114,19 @@ def _specification_changed(resource: Resource, obj: JsonObject, old: JsonObject)
     return mine != {key: value for key, value in old.items() if key not in ignored}
 
 
+def _immutable(field: str, value: JsonValue) -> JsonObject:
+    return cause(field, "FieldValueInvalid", f"Invalid value: {orjson.dumps(value).decode()}: field is immutable")
+
+
 def check_immutable(resource: Resource, obj: JsonObject, old: JsonObject) -> None:
     """422 for fields of built-in kinds that never change (the few that the suite relies on)."""
     causes = []
     if resource.storage == "controllerrevisions.apps" and obj.get("data") != old.get("data"):
-        causes.append(cause("data", "FieldValueInvalid", "Invalid value: field is immutable"))
+        causes.append(_immutable("data", obj.get("data")))
     if resource.storage in ("deployments.apps", "replicasets.apps"):
         selector = (obj.get("spec") or {}).get("selector")
         if selector != (old.get("spec") or {}).get("selector"):
-            causes.append(cause("spec.selector", "FieldValueInvalid", "Invalid value: field is immutable"))
+            causes.append(_immutable("spec.selector", selector))
     if resource.storage == addresses.BUCKET:
         before, after = (old.get("spec") or {}).get("clusterIP"), (obj.get("spec") or {}).get("clusterIP")
         if before and after != before and (obj.get("spec") or {}).get("type") != "ExternalName":

@@ -45,6 +45,19 @@ def to_storage(resource: Resource, obj: JsonObject, stored_as: str) -> JsonObjec
     return converted
 
 
+def as_item(resource: Resource, entry: Entry) -> bytes:
+    """The JSON of an entry inside a list: items of built-in kinds have neither kind nor apiVersion."""
+    if resource.custom:
+        return encoded(resource, entry)
+    key = f"item/{resource.api_version}"
+    form = entry.forms.get(key)
+    if form is None:
+        obj = in_version(resource, entry.obj)
+        bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+        form = entry.forms[key] = orjson.dumps(bare)
+    return form
+
+
 def encoded(resource: Resource, entry: Entry) -> bytes:
     """The JSON of an entry in the path's version, made once for all readers."""
     if entry.obj.get("apiVersion") == resource.api_version:

@@ -179,7 +179,12 @@ class Writer:
             )
         old = current["metadata"]
         if meta.get("uid") and meta["uid"] != old.get("uid"):
-            why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old.get('uid')}"
+            kind = resource.plural if not resource.custom else f"{resource.group}/{resource.plural}"
+            key = "/".join(filter(None, ("/registry", kind, route.namespace, route.name)))
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old.get('uid')}"
+            )
             raise conflict(resource.group, resource.plural, route.name, why)
         given = meta.get("resourceVersion")
         if given in (None, "", "0"):

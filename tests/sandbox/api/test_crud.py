@@ -57,8 +57,13 @@ def test_bodies(call: Any) -> None:
     )
     large = call("POST", CONFIGMAPS, b" " * (3 * 1024 * 1024 + 1), expect=413).json()
     assert large["reason"] == "RequestEntityTooLarge"
-    made = call("POST", CONFIGMAPS, b"metadata: {name: y}\ndata: {a: b}\n", content_type="application/yaml").json()
-    assert made["data"] == {"a": "b"}
+    made = call(
+        "POST",
+        CONFIGMAPS,
+        b"metadata: {name: y, annotations: {d: 2026-01-01}}\ndata: {a: b}\n",
+        content_type="application/yaml",
+    ).json()
+    assert made["data"] == {"a": "b"} and made["metadata"]["annotations"] == {"d": "2026-01-01"}
     assert call("GET", CONFIGMAPS, expect=406, accept="application/vnd.kubernetes.protobuf").json()["code"] == 406
     both = "application/vnd.kubernetes.protobuf,application/json"
     assert call("GET", CONFIGMAPS, accept=both).json()["kind"] == "ConfigMapList"
@@ -228,3 +233,16 @@ def test_a_broken_definition_is_refused(call: Any) -> None:
     version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-validations": rules}}
     error = call("POST", path, {"metadata": {"name": "gears.demo.example.com"}, "spec": spec}, expect=422).json()
     assert "spec.versions[0].schema" in error["message"]
+
+
+def test_lease_is_taken_by_one(call: Any) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    lease = call("POST", path, {"metadata": {"name": "l"}, "spec": spec}).json()
+    assert "generation" not in lease["metadata"] and lease["spec"] == spec
+    first = call("PUT", f"{path}/l", {**lease, "spec": {**spec, "holderIdentity": "b"}}).json()
+    assert call("PUT", f"{path}/l", {**lease, "spec": {**spec, "holderIdentity": "c"}}, expect=409)
+    assert call("GET", f"{path}/l").json() == first
+    bare = {"metadata": {"name": "l"}, "spec": spec}
+    assert "must be specified for an update" in call("PUT", f"{path}/l", bare, expect=422).json()["message"]
+    assert call("PUT", f"{path}/new", {"metadata": {"name": "new"}, "spec": spec}, expect=201)

@@ -30,12 +30,14 @@ def test_answer_and_preconditions(call: Any, widgets: str, make_widget: Any) -> 
     wrong = {"preconditions": {"uid": "other"}}
     error = call("DELETE", f"{widgets}/a", wrong, expect=409).json()
     assert error["message"] == (
-        'Operation cannot be fulfilled on widgets.demo.example.com "a": Precondition failed: UID in precondition: other'
-        f", UID in object meta: {made['uid']}"
+        'Operation cannot be fulfilled on Widget.demo.example.com "a": the UID in the precondition (other) does not '
+        f"match the UID in record ({made['uid']}). The object might have been deleted and then recreated"
     )
     wrong = {"preconditions": {"resourceVersion": "1"}}
     error = call("DELETE", f"{widgets}/a", wrong, expect=409).json()
-    assert "ResourceVersion in precondition: 1, ResourceVersion in object meta: " in error["message"]
+    assert (
+        "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (" in error["message"]
+    )
     right = {"preconditions": {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}}
     done = call("DELETE", f"{widgets}/a", right).json()
     assert done["status"] == "Success"

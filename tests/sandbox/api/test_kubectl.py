@@ -149,6 +149,28 @@ def test_apply_server_side(served: Any) -> None:
     assert "two" in served.kubectl("get", "wg", "server", "-o", "yaml", "--show-managed-fields")
 
 
+def test_from_client_side_to_server_side_apply(served: Any) -> None:
+    served.kubectl("apply", "-f", "-", stdin=manifest("moved", mode="slow", tags=["a"]))
+    served.kubectl("apply", "--server-side", "-f", "-", stdin=manifest("moved", tags=["b"]))
+    assert json.loads(served.kubectl("get", "wg", "moved", "-o", "json"))["spec"] == {"replicas": 1, "tags": ["b"]}
+    assert served.kubectl("diff", "--server-side", "-f", "-", stdin=manifest("moved", tags=["b"])) == ""
+
+
+def test_replace_dry_run_and_delete_all(served: Any) -> None:
+    served.kubectl("create", "namespace", "many")
+    for name in ("p", "q"):
+        served.kubectl("-n", "many", "apply", "-f", "-", stdin=manifest(name))
+    served.kubectl("-n", "many", "apply", "--dry-run=server", "-f", "-", stdin=manifest("z"))
+    served.kubectl("-n", "many", "replace", "-f", "-", stdin=manifest("p", mode="fast"))
+    assert served.kubectl("-n", "many", "get", "wg", "p", "-o", "jsonpath={.spec.mode}") == "fast"
+    assert served.kubectl("-n", "many", "get", "wg", "-o", "name").split() == [
+        "widget.demo.example.com/p",
+        "widget.demo.example.com/q",
+    ]
+    served.kubectl("-n", "many", "delete", "wg", "--all")
+    assert served.kubectl("-n", "many", "get", "wg", "-o", "name") == ""
+
+
 def test_patch_annotate_label_scale_edit(served: Any) -> None:
     served.kubectl("apply", "-f", "-", stdin=manifest("change", mode="slow"))
     served.kubectl("patch", "wg", "change", "--type=merge", "-p", '{"spec":{"mode":"fast"}}')

@@ -184,3 +184,16 @@ def test_apply_of_builtin_lists_by_key(call: Any) -> None:
     merged = call("PATCH", url + "two", more, content_type=APPLY).json()["spec"]["template"]["spec"]["containers"]
     assert [c["name"] for c in merged] == ["a", "b"]
     assert merged[0]["image"] == "a:1" and [e["name"] for e in merged[0]["env"]] == ["X", "Z"]
+
+
+def test_managers_can_be_edited_and_forgotten(call: Any, widgets: str, make_widget: Any) -> None:
+    made = call("POST", f"{widgets}?fieldManager=one", make_widget("a", mode="slow")).json()
+    edit = [{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "other"}]
+    edited = call("PATCH", f"{widgets}/a", edit, content_type=JSON).json()
+    assert [entry["manager"] for entry in edited["metadata"]["managedFields"]] == ["other"]
+    without = {**edited, "metadata": {k: v for k, v in edited["metadata"].items() if k != "managedFields"}}
+    assert (
+        call("PUT", f"{widgets}/a", without).json() == edited and made["metadata"]["uid"] == edited["metadata"]["uid"]
+    )
+    forgotten = call("PATCH", f"{widgets}/a", {"metadata": {"managedFields": [{}]}}, content_type=MERGE).json()
+    assert "managedFields" not in forgotten["metadata"]
