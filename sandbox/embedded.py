@@ -128,7 +128,10 @@ async def serve(cluster: EmbeddedCluster, folder: Path, ended: Callable[[], asyn
     stop = ended()
     await cluster.start()
     try:
-        write_private(folder / "kubeconfig", kubeconfig(cluster.url))
+        try:
+            write_private(folder / "kubeconfig", kubeconfig(cluster.url))
+        except OSError as error:
+            raise ClusterError(f"cannot write {folder / 'kubeconfig'}: {error.strerror}; choose another --dir") from None
         sys.stdout.write(f"ome-sandbox serving on {cluster.url.split('//', 1)[1]}\n")
         sys.stdout.flush()
         await stop.wait()
