@@ -131,7 +131,8 @@ async def serve(cluster: EmbeddedCluster, folder: Path, ended: Callable[[], asyn
         try:
             write_private(folder / "kubeconfig", kubeconfig(cluster.url))
         except OSError as error:
-            raise ClusterError(f"cannot write {folder / 'kubeconfig'}: {error.strerror}; choose another --dir") from None
+            why = f"{error.strerror}; choose another --dir"
+            raise ClusterError(f"cannot write {folder / 'kubeconfig'}: {why}") from None
         sys.stdout.write(f"ome-sandbox serving on {cluster.url.split('//', 1)[1]}\n")
         sys.stdout.flush()
         await stop.wait()
