@@ -1,0 +1,137 @@
+"""A Kubernetes object as the gateway holds it: bytes, identity and digests, no parsed tree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gateway.kube.kinds import Kind
+
+
+class Malformed(ValueError):
+    """Not an object with a name that can be held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One owner reference."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CachedObject:
+    """One object at one version. Two are about the same state of the user's concern when `content` is equal."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    labels: Mapping[str, str]
+    owners: tuple[Owner, ...]
+    terminating: bool
+    raw: bytes
+    """The JSON without managedFields; apiVersion and kind stand first, also where a list leaves them out."""
+    sha256: bytes
+    """SHA-256 of `raw`."""
+    content: bytes
+    """Digest of everything but the resourceVersion, whatever the order of members."""
+    meta_content: bytes
+    """Digest of apiVersion, kind and metadata but the resourceVersion and the generation, which counts changes of the
+    rest."""
+
+    def json(self) -> dict[str, Any]:
+        """The parsed object, a new one on each call."""
+        return _loads(self.raw)
+
+    def metadata_json(self) -> bytes:
+        """The object with apiVersion, kind and metadata alone, as JSON: what an interest in metadata only gets."""
+        value = self.json()
+        return dumps({key: value.get(key) for key in ("apiVersion", "kind", "metadata")})
+
+
+def from_bytes(kind: Kind, data: bytes) -> CachedObject:
+    """One object as a server answered it. Malformed when it is none."""
+    try:
+        value = _loads(data)
+    except ValueError as error:
+        raise Malformed(f"{kind.kind}: not JSON: {error}") from error
+    return from_value(kind, value)
+
+
+def from_value(kind: Kind, value: Any) -> CachedObject:
+    """The same from the decoded object, which must not be used any more. Malformed when it has no name."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise Malformed(f"{kind.kind} without metadata.name")
+    metadata.pop("managedFields", None)
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind} | value
+    raw = dumps(whole)
+    version = metadata.pop("resourceVersion", "")
+    content = dumps(whole, sort=True)
+    generation = metadata.pop("generation", 0)
+    meta = dumps([whole["apiVersion"], whole["kind"], metadata], sort=True)
+    labels = metadata.get("labels") or {}
+    return CachedObject(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        namespace=sys.intern(str(metadata.get("namespace") or "")),
+        name=metadata["name"],
+        uid=str(metadata.get("uid") or ""),
+        resource_version=str(version or ""),
+        generation=generation if isinstance(generation, int) else 0,
+        labels={sys.intern(key): sys.intern(str(text)) for key, text in labels.items()} if labels else _NONE,
+        owners=tuple(_owner(entry) for entry in metadata.get("ownerReferences") or ()),
+        terminating=bool(metadata.get("deletionTimestamp")),
+        raw=raw,
+        sha256=hashlib.sha256(raw).digest(),
+        content=hashlib.sha256(content).digest(),
+        meta_content=hashlib.sha256(meta).digest(),
+    )
+
+
+_NONE: Mapping[str, str] = {}
+
+
+def _owner(entry: Mapping[str, Any]) -> Owner:
+    return Owner(
+        sys.intern(str(entry.get("apiVersion", ""))),
+        sys.intern(str(entry.get("kind", ""))),
+        str(entry.get("name", "")),
+        str(entry.get("uid", "")),
+        bool(entry.get("controller")),
+    )
+
+
+def dumps(value: Any, sort: bool = False) -> bytes:
+    """Compact JSON; `sort` orders members by key."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
+    except TypeError:
+        # orjson gives up at 254 levels, user content may go deeper.
+        return json.dumps(value, sort_keys=sort, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _loads(data: bytes) -> dict[str, Any]:
+    value = orjson.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+def version(text: str) -> int:
+    """A resourceVersion as a number, which Kubernetes orders them by; 0 for one that is none."""
+    return int(text) if text.isascii() and text.isdigit() else 0
