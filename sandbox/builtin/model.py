@@ -7,10 +7,10 @@ from functools import cached_property
 
 from sandbox.api.status import cause, invalid
 from sandbox.builtin import defaults, generate, rules, tables
-from sandbox.builtin.typed import check_types
 from sandbox.jsontypes import JsonObject, JsonValue
 from sandbox.schema.decoding import decode
 from sandbox.schema.node import Compiler, Node
+from sandbox.schema.typed import check_types
 
 
 class BuiltinModel:

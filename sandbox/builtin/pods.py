@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandbox.builtin import quantity
 from sandbox.builtin.faults import (
     at_least_zero,
     duplicate,
@@ -17,6 +16,7 @@ from sandbox.builtin.faults import (
     required,
 )
 from sandbox.jsontypes import JsonObject, JsonValue
+from sandbox.schema import quantity
 from sandbox.schema.validation import Fault
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -12,6 +12,7 @@ from sandbox.schema.decoding import decode
 from sandbox.schema.defaults import apply_defaults, prune_nulls
 from sandbox.schema.node import Node, compile_schema
 from sandbox.schema.printing import custom_columns
+from sandbox.schema.typed import check_types
 from sandbox.schema.validation import ABSENT, Fault, validate
 
 OPEN: JsonObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -55,8 +56,12 @@ class CustomResource:
         raise SchemaError(f"{crd['metadata']['name']} has no version {version}")
 
     def decode(self, obj: JsonObject) -> tuple[JsonObject, list[str]]:
-        """The object without unknown fields, and ``unknown field "spec.x"`` for each one taken out."""
+        """The object without unknown fields, and ``unknown field "spec.x"`` for each one taken out.
+
+        Raises the 400 ``StatusError`` of metadata whose types do not fit; everything else is left to ``validate``.
+        """
         pruned, unknown = decode(obj, self.node)
+        check_types({"metadata": pruned.get("metadata")}, meta.STANDING, self.kind, self.version)
         return pruned, [f'unknown field "{path}"' for path in unknown]
 
     def default(self, obj: JsonObject) -> JsonObject:

@@ -334,6 +334,30 @@ def test_a_definition_that_cannot_be_used(version: dict[str, Any], part: str) ->
         CustomResource.from_crd(crd({"type": "object"}, **version), "v1")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"labels": {"a": 1}}, "number into Go struct field ObjectMeta.metadata.labels of type string"),
+        ({"finalizers": "x"}, "string into Go struct field ObjectMeta.metadata.finalizers of type []string"),
+        ({"ownerReferences": [{"controller": "yes"}]},
+         "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool"),
+    ],
+)  # fmt: skip
+def test_metadata_of_a_wrong_type_is_a_bad_request(metadata: dict[str, Any], text: str) -> None:
+    resource = CustomResource.from_crd(crd({"type": "object"}), "v1")
+    with pytest.raises(StatusError) as caught:
+        resource.decode({"metadata": {"name": "w", **metadata}})
+    assert caught.value.code == 400
+    start = 'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal '
+    assert caught.value.message == start + text
+
+
+def test_nulls_in_the_metadata_are_unset() -> None:
+    resource = CustomResource.from_crd(crd({"type": "object"}), "v1")
+    decoded, unknown = resource.decode({"metadata": {"name": "w", "creationTimestamp": None, "labels": None}})
+    assert unknown == [] and decoded["metadata"] == {"name": "w"}
+
+
 def test_an_unknown_version() -> None:
     with pytest.raises(SchemaError, match="has no version v9"):
         CustomResource.from_crd(crd({"type": "object"}), "v9")

@@ -1,11 +1,10 @@
-"""Decoding of built-in kinds: their Go structs take no value of another type."""
+"""Decoding into Go structs (built-in kinds, and the metadata of all): no value of another type is taken."""
 
 from __future__ import annotations
 
 from sandbox.api.status import bad_request
-from sandbox.builtin import quantity
 from sandbox.jsontypes import JsonObject, JsonValue
-from sandbox.schema import formats
+from sandbox.schema import formats, quantity
 from sandbox.schema.node import Node
 from sandbox.schema.values import number, type_name
 
@@ -51,7 +50,8 @@ def _members(value: JsonObject, node: Node, path: str, struct: str) -> None:
             continue
         if child.quantity:
             value[name] = _quantity(value[name])
-        _check(value[name], child, f"{path}.{name}" if path else name, struct)
+        place = f"{path}.{name}" if name in node.properties else path
+        _check(value[name], child, place.lstrip("."), struct)
 
 
 def _quantity(value: JsonValue) -> JsonValue:
