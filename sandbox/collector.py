@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -46,6 +48,8 @@ class TraceCollector:
         self._traces: OrderedDict[str, dict[str, Span]] = OrderedDict()
         self._lock = threading.Lock()
         self._server: grpc.Server | None = None
+        self.received = 0
+        """How many spans came in all."""
         self.endpoint = ""
         """``http://HOST:PORT``, what ``--otlp-endpoint`` takes."""
 
@@ -71,6 +75,7 @@ class TraceCollector:
         """Keeps spans; the same span again replaces itself."""
         with self._lock:
             for span in spans:
+                self.received += 1
                 held = self._traces.setdefault(span.trace_id, {})
                 held[span.span_id] = span
             while len(self._traces) > self._keep:
@@ -168,3 +173,21 @@ def _rows(span: Span, lead: str, below: str, children: dict[str, list[Span]], ro
 def _details(span: Span, shown: tuple[str, ...]) -> str:
     values = [str(span.attributes[key]) for key in shown if span.attributes.get(key) not in (None, "")]
     return f" ({', '.join(dict.fromkeys(values))})" if values else ""
+
+
+def main() -> None:
+    """Receives spans until SIGTERM, as a process of its own; the last line tells how many came."""
+    collector = TraceCollector(keep=100)
+    collector.start()
+    sys.stdout.write(f"ome-traces serving on {collector.endpoint.removeprefix('http://')}\n")
+    sys.stdout.flush()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    ended.wait()
+    collector.stop()
+    sys.stdout.write(f"received {collector.received} spans\n")
+
+
+if __name__ == "__main__":
+    main()
