@@ -26,7 +26,8 @@ class Fleet:
 
     def __init__(self, folder: Path, resync_seconds: float) -> None:
         arguments = ("--resync-seconds", str(resync_seconds), "--log-level", "warning")
-        self.suite = Suite(folder, gateways=0, gateway_arguments=arguments, service_arguments=("--log-level", "warning"))
+        quiet = ("--log-level", "warning")
+        self.suite = Suite(folder, gateways=0, gateway_arguments=arguments, service_arguments=quiet)
         self.suite.start_cluster()
         self.suite.start_services()
         self.kube = Kube(self.suite.url)
