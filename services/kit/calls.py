@@ -25,6 +25,7 @@ EXEMPT = ("/grpc.health.", "/grpc.reflection.")
 RETRY_SECONDS = 1.0
 QUIET_SECONDS = 0.1
 MAX_REQUEST_ID = 128
+_NO_DEADLINE = "every call needs a deadline; set a timeout (buf curl --timeout 5s, grpcurl -max-time 5)"
 
 _log = logs.get(__name__)
 _Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -177,9 +178,7 @@ class Calls(grpc.aio.ServerInterceptor):
             raise _malformed(request)
         remaining = context.time_remaining()
         if remaining is None:
-            raise errors.invalid_argument(
-                "MISSING_DEADLINE", [errors.Violation("grpc-timeout", "every call needs a deadline; set a timeout")]
-            )
+            raise errors.invalid_argument("MISSING_DEADLINE", [errors.Violation("grpc-timeout", _NO_DEADLINE)])
         if remaining <= 0:
             raise errors.deadline_exceeded("the deadline had passed before the call started")
         return self._max_deadline if remaining > self._max_deadline else None

@@ -20,11 +20,11 @@ from google.rpc.status_pb2 import Status
 
 DOMAIN = "ome.io"
 STATUS_METADATA_KEY = "grpc-status-details-bin"
-# Peers refuse metadata above 8 KiB. The status travels in base64 and its message once more in plain, so more would
-# replace the answer by an error about its size.
-MAX_STATUS_BYTES = 4096
-MAX_MESSAGE_CHARS = 1000
-MAX_TEXT_CHARS = 500
+# Peers refuse metadata above 8 KiB, and would then report its size instead of the error. The status travels in base64,
+# its message once more in plain with up to three characters for a byte. All limits are bytes of UTF-8.
+MAX_STATUS_BYTES = 3072
+MAX_MESSAGE_BYTES = 800
+MAX_TEXT_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RpcError(Exception):
     def __init__(self, reason: str, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
         self.reason = reason
-        self.message = _cut(message, MAX_MESSAGE_CHARS)
+        self.message = _cut(message, MAX_MESSAGE_BYTES)
         self.details: tuple[Message, ...] = tuple(details)
 
     def status(self) -> Status:
@@ -125,24 +125,27 @@ class Internal(RpcError):
 def invalid_argument(reason: str, violations: Sequence[Violation]) -> InvalidArgument:
     """INVALID_ARGUMENT naming every bad field; the message repeats the first."""
     fields = [
-        rich.BadRequest.FieldViolation(field=v.field, description=v.description, reason=reason) for v in violations
+        rich.BadRequest.FieldViolation(field=_cut(v.field), description=_cut(v.description), reason=reason)
+        for v in violations
     ]
     first = f"{violations[0].field}: {violations[0].description}" if violations else reason
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     return InvalidArgument(
-        reason, _cut(first, MAX_MESSAGE_CHARS - 20) + more, [rich.BadRequest(field_violations=fields)]
+        reason, _cut(first, MAX_MESSAGE_BYTES - 20) + more, [rich.BadRequest(field_violations=fields)]
     )
 
 
 def failed_precondition(reason: str, subject: str, description: str, *, kind: str = "") -> FailedPrecondition:
     """FAILED_PRECONDITION; `kind` is the violation's type (the reason where left out), `subject` what it is about."""
-    violation = rich.PreconditionFailure.Violation(type=kind or reason, subject=subject, description=description)
+    violation = rich.PreconditionFailure.Violation(
+        type=kind or reason, subject=_cut(subject), description=_cut(description)
+    )
     return FailedPrecondition(reason, description, [rich.PreconditionFailure(violations=[violation])])
 
 
 def resource_exhausted(reason: str, subject: str, description: str) -> ResourceExhausted:
     """RESOURCE_EXHAUSTED with QuotaFailure: `subject` is the limited field or resource."""
-    violation = rich.QuotaFailure.Violation(subject=subject, description=description)
+    violation = rich.QuotaFailure.Violation(subject=_cut(subject), description=_cut(description))
     return ResourceExhausted(reason, description, [rich.QuotaFailure(violations=[violation])])
 
 
@@ -150,7 +153,7 @@ def not_found(reason: str, resource_type: str, name: str, description: str = "")
     """NOT_FOUND with ResourceInfo."""
     text = description or f'{resource_type} "{name}" not found'
     return NotFound(
-        reason, text, [rich.ResourceInfo(resource_type=resource_type, resource_name=name, description=text)]
+        reason, text, [rich.ResourceInfo(resource_type=resource_type, resource_name=_cut(name), description=_cut(text))]
     )
 
 
@@ -255,16 +258,11 @@ def _fit(detail: Any, room: int) -> Any:
         return detail
     fitted = rich.BadRequest()
     for index, violation in enumerate(detail.field_violations):
-        short = rich.BadRequest.FieldViolation(
-            field=_cut(violation.field, MAX_TEXT_CHARS),
-            description=_cut(violation.description, MAX_TEXT_CHARS),
-            reason=violation.reason,
-        )
-        if fitted.ByteSize() + short.ByteSize() + 8 > room:
+        if fitted.ByteSize() + violation.ByteSize() + 8 > room:
             left = len(detail.field_violations) - index
             fitted.field_violations.add(field="", description=f"and {left} more violations", reason=violation.reason)
             break
-        fitted.field_violations.append(short)
+        fitted.field_violations.append(violation)
     return fitted
 
 
@@ -273,5 +271,6 @@ def _duration(seconds: float) -> Duration:
     return Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _cut(text: str, limit: int = MAX_TEXT_BYTES) -> str:
+    data = text.encode(errors="replace")
+    return data.decode() if len(data) <= limit else data[: limit - 3].decode(errors="ignore") + "…"

@@ -161,8 +161,13 @@ def load(cls: type[S], prog: str, argv: Sequence[str], env: Mapping[str, str]) -
 
 def _fail(prog: str, faults: Sequence[str]) -> NoReturn:
     for line in faults:
-        sys.stderr.write(f"{prog}: {line}\n")
+        sys.stderr.write(f"{prog}: {_printable(line)}\n")
     raise SystemExit(2)
+
+
+def _printable(text: str) -> str:
+    """`text` on one line, whatever the user typed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def _parse(cls: type[BaseModel], argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -234,8 +239,7 @@ def _lines(
             continue
         bad.add(field)
         if field in given:
-            shown = given[field].encode("unicode_escape").decode()
-            lines.append(f'invalid value "{shown}" for {origin[field]}: {_plain(item["msg"])}')
+            lines.append(f'invalid value "{given[field]}" for {origin[field]}: {_plain(item["msg"])}')
         else:
             lines.append(f"{flag(field)} is required" if field else _plain(item["msg"]))
     return frozenset(bad), lines
