@@ -107,6 +107,7 @@ class EmbeddedCluster:
         load(api, [document for path in crd_files() for document in documents(path)])
         load(api, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OME_NAMESPACE}}])
         self._model = WorkloadModel(api, self.nodes, self.defaults)
+        self._model.on_fault = _told
         self._server = HttpServer(api, self.host, self.port)
         await self._server.start()
         self._running = asyncio.create_task(self._model.serve())
@@ -121,6 +122,12 @@ class EmbeddedCluster:
             self._model.close()
         if self._server is not None:
             await self._server.stop()
+
+
+def _told(key: tuple[str, str, str], fault: Exception) -> None:
+    bucket, namespace, name = key
+    where = f"{namespace}/{name}" if namespace else name
+    sys.stderr.write(f"ome-sandbox: {bucket} {where} is left alone: {type(fault).__name__}: {fault}\n")
 
 
 async def serve(cluster: EmbeddedCluster, folder: Path, ended: Callable[[], asyncio.Event]) -> None:

@@ -51,6 +51,8 @@ class WorkloadModel:
         self._sequence = 0
         self.on_wake: Callable[[], None] = lambda: None
         """Called when a change of the store gives the model something to do."""
+        self.on_fault: Callable[[Key, Exception], None] | None = None
+        """Told of an object that the model cannot cope with, which is then left alone; None: the fault is raised."""
         for number in range(1, nodes + 1):
             if self._cluster.get(NODES, "", f"sandbox-{number}") is None:
                 self._cluster.create(NODES, "", node_object(number, self._cluster.now()), "kubelet")
@@ -130,6 +132,11 @@ class WorkloadModel:
             if refused.code in (404, 409):
                 return
             due = self._cluster.now() + RETRY
+        except Exception as fault:
+            if self.on_fault is None:
+                raise
+            self.on_fault(key, fault)
+            return
         if due is not None:
             self._sequence += 1
             self._due[key] = due

@@ -196,6 +196,22 @@ def test_the_same_story_twice_gives_the_same_objects(make_lab: Callable[..., Lab
     assert story() == story()
 
 
+def test_an_object_that_cannot_be_understood_stops_no_other(lab: Lab) -> None:
+    lab.deploy(1)
+    lab.wait(1)
+    entry = lab.store.get("deployments.apps", "default", "web")
+    assert entry is not None
+    broken = entry.copy()
+    broken["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "some"}}
+    told: list[tuple[object, str]] = []
+    lab.model.on_fault = lambda key, fault: told.append((key, type(fault).__name__))
+    lab.store.update("deployments.apps", broken)
+    lab.deploy(2, name="other")
+    lab.wait(5)
+    assert told and set(told) == {(("deployments.apps", "default", "web"), "ValueError")}
+    assert lab.status("other")["availableReplicas"] == 2
+
+
 def test_the_arithmetic_of_a_rollout() -> None:
     assert amount("25%", 10, up=True) == 3 and amount("25%", 10, up=False) == 2 and amount(4, 10, up=True) == 4
     limits = Limits(10, 3, 2)
