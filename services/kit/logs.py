@@ -6,6 +6,7 @@ libraries that use the standard library's logging come out in the same form.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from typing import Any, TextIO
@@ -85,4 +86,7 @@ def _add_trace(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _dump(event: Any, **_: Any) -> str:
-    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    try:
+        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:  # a number above 64 bits or half a surrogate pair: a log line must never fail a call
+        return json.dumps(event, default=repr, skipkeys=True)
