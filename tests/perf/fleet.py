@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import time
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +28,11 @@ class Fleet:
     """A suite whose gateway is counted at a proxy. Namespaces hold InferenceServices in groups that share a runtime."""
 
     def __init__(self, folder: Path, resync_seconds: float) -> None:
-        arguments = ("--resync-seconds", str(resync_seconds), "--log-level", "warning")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.metrics = f"127.0.0.1:{free.getsockname()[1]}"
+        arguments = (
+            "--resync-seconds", str(resync_seconds), "--log-level", "warning", "--metrics-listen", self.metrics,
+        )  # fmt: skip
         quiet = ("--log-level", "warning")
         self.suite = Suite(folder, gateways=0, gateway_arguments=arguments, service_arguments=quiet)
         self.suite.start_cluster()
@@ -50,6 +57,12 @@ class Fleet:
     def cpu(self) -> float:
         """Processor seconds that they used so far."""
         return sum(process.cpu_seconds() for process in self.deciding)
+
+    def passes(self) -> int:
+        """How many passes the gateway has made."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        return int(sum(float(n) for n in re.findall(r"^ome_gateway_reconciles_total\S* (\S+)$", text, re.MULTILINE)))
 
     def load(self, namespace: str, count: int, auto_sync: bool) -> None:
         """Creates a namespace with ``count`` InferenceServices and their runtimes."""
