@@ -181,8 +181,13 @@ class WorkQueue:
         self._due.clear()
         self._rearm()
 
+    def open(self) -> None:
+        """Takes work again after `close`."""
+        self.clear()
+        self._closed = False
+
     def close(self) -> None:
-        """Hands out nothing more; everyone in `get` leaves with QueueClosed."""
+        """Drops all that waits, takes no more and hands out no more; everyone in `get` leaves with QueueClosed."""
         self._closed = True
         self.clear()
         for waiter in self._waiters:
@@ -199,6 +204,9 @@ class WorkQueue:
         if entry is None or not entry.running:
             return
         entry.running, entry.failures, entry.penalised = False, failures, penalised
+        if self._closed:
+            del self._entries[item.key]
+            return
         if delay is not None:
             entry.due, entry.due_lane = next(self._numbers), lane
             heapq.heappush(self._due, (self._clock.monotonic() + delay, entry.due, item.key))
