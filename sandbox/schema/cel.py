@@ -98,6 +98,14 @@ def _escaped(value: JsonValue) -> JsonValue:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """A rule that does not hold, or (``evaluated`` is false) that could not be evaluated."""
+
+    message: str
+    evaluated: bool = True
+
+
+@dataclass(frozen=True)
 class Rule:
     """One rule of a schema."""
 
@@ -107,13 +115,12 @@ class Rule:
     program: Any
     reason: str
     field_path: str
-    type: str
     uses_old: bool
     optional_old: bool
     escaped: bool
 
     @staticmethod
-    def compile(rule: JsonObject, kind: str) -> Rule:
+    def compile(rule: JsonObject) -> Rule:
         """Compiles an entry of ``x-kubernetes-validations``; ``ValueError`` tells what is wrong with it."""
         source = rule["rule"]
         program = cel.compile(source)
@@ -125,14 +132,13 @@ class Rule:
             program=program,
             reason=rule.get("reason", "") or "FieldValueInvalid",
             field_path=rule.get("fieldPath", ""),
-            type=kind,
             uses_old="oldSelf" in program.variables(),
             optional_old=bool(rule.get("optionalOldSelf")),
             escaped="__" in source or "__" in (shown or ""),
         )
 
-    def check(self, value: JsonValue, old: JsonValue, has_old: bool) -> str | None:
-        """None when the rule holds (a transition rule also when there is no old value), else the message."""
+    def check(self, value: JsonValue, old: JsonValue, has_old: bool) -> Broken | None:
+        """None when the rule holds (a transition rule also when there is no old value), else what is told."""
         if self.uses_old and not has_old and not self.optional_old:
             return None
         context = self._context(value, old, has_old)
@@ -141,10 +147,10 @@ class Rule:
             holds = self.program.execute(context)
         except Exception as error:  # the library raises KeyError, TypeError, ValueError, RuntimeError
             text = f"no such key: {error.args[0]}" if isinstance(error, KeyError) else str(error)
-            return f"{text} evaluating rule: {shown}"
+            return Broken(f"{text} evaluating rule: {shown}", evaluated=False)
         if holds is True:
             return None
-        return self._dynamic(context) or self.message or f"failed rule: {self.source}"
+        return Broken(self._dynamic(context) or self.message or f"failed rule: {self.source}")
 
     def _context(self, value: JsonValue, old: JsonValue, has_old: bool) -> Any:
         context = cel.Context(functions=FUNCTIONS)

@@ -105,7 +105,7 @@ class Compiler:
         node.list_type = schema.get("x-kubernetes-list-type", "")
         node.list_keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
         node.map_type = schema.get("x-kubernetes-map-type", "")
-        node.rules = tuple(Rule.compile(rule, node.type) for rule in schema.get("x-kubernetes-validations") or ())
+        node.rules = tuple(Rule.compile(rule) for rule in schema.get("x-kubernetes-validations") or ())
         self._limits(node, schema)
         below = [*node.properties.values(), *(child for child in (node.items, node.additional) if child)]
         node.defaults_below = node.has_default or any(child.defaults_below for child in below)

@@ -52,7 +52,7 @@ def validate(value: JsonValue, node: Node, old: JsonValue = ABSENT) -> list[Faul
     if not node.rules_below:
         return faults
     if blocking(faults):
-        return [*faults, Fault(ROOT, "FieldValueInvalid", f'Invalid value: "null": {NOT_CHECKED}')]
+        return [*faults, Fault(ROOT, "FieldValueInvalid", f"Invalid value: null: {NOT_CHECKED}")]
     return [*faults, *_rules(value, node, "", old, True)]
 
 
@@ -60,8 +60,10 @@ def _invalid(path: str, value: JsonValue, detail: str) -> Fault:
     return Fault(path or ROOT, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
 
 
-def _wrong_type(path: str, wanted: str, value: JsonValue) -> Fault:
-    given = quote(type_name(value))
+def _wrong_type(path: str, node: Node, value: JsonValue) -> Fault:
+    wanted, given = "integer,string" if node.int_or_string else node.type, quote(type_name(value))
+    if isinstance(value, float) and node.type == "integer" and node.format:
+        wanted, given = node.format, '"float64"'
     text = f"Invalid value: {given}: {path} in body must be of type {wanted}: {given}"
     return Fault(path or ROOT, "FieldValueTypeInvalid", text)
 
@@ -70,8 +72,7 @@ def _judge(value: JsonValue, node: Node, path: str, old: JsonValue) -> Iterator[
     if old is not ABSENT and same(value, old):
         return
     if not _type_fits(value, node):
-        yield _wrong_type(path, "integer,string" if node.int_or_string else node.type, value)
-        return
+        yield _wrong_type(path, node, value)
     if node.enum and not any(same(value, allowed) for allowed in node.enum):
         allowed_texts = (item if isinstance(item, str) else shown(item) for item in node.enum)
         supported = ", ".join(quote(text) for text in allowed_texts)
@@ -131,7 +132,8 @@ def _child(path: str, name: str) -> str:
 
 
 def _too_many(path: str, count: int, most: int) -> Fault:
-    return Fault(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
+    items = "item" if most == 1 else "items"
+    return Fault(path, "FieldValueTooMany", f"Too many: {count}: must have at most {most} {items}")
 
 
 def _array(value: list[JsonValue], node: Node, path: str, old: JsonValue) -> Iterator[Fault]:
@@ -183,9 +185,9 @@ def _duplicates(value: list[JsonValue], node: Node, path: str) -> Iterator[Fault
 def _string(value: str, node: Node, path: str) -> Iterator[Fault]:
     if node.max_length is not None and len(value) > node.max_length:
         yield Fault(path, "FieldValueTooLong", f"Too long: may not be more than {node.max_length} bytes")
-    if node.min_length is not None and len(value) < node.min_length:
+    elif node.min_length is not None and len(value) < node.min_length:
         yield _invalid(path, value, f"{path} in body should be at least {node.min_length} chars long")
-    if node.pattern is not None and not node.pattern.search(value):
+    elif node.pattern is not None and not node.pattern.search(value):
         yield _invalid(path, value, f"{path} in body should match '{node.pattern_text}'")
     if node.format and not formats.string_fits(value, node.format):
         text = f"Invalid value: {quote(value)}: {path} in body must be of type {node.format}: {quote(value)}"
@@ -201,7 +203,7 @@ def _number(value: float, node: Node, path: str) -> Iterator[Fault]:
     if node.minimum is not None and (value < node.minimum or (node.exclusive_minimum and value == node.minimum)):
         bound = "greater than" if node.exclusive_minimum else "greater than or equal to"
         yield _invalid(path, value, f"{path} in body should be {bound} {number(node.minimum)}")
-    if node.type == "integer" and not formats.integer_fits(int(value), node.format):
+    if node.type == "integer" and not (float(value).is_integer() and formats.integer_fits(int(value), node.format)):
         named = f"with format {node.format}" if node.format else "(default format)"
         detail = f"Checked value must be of type integer {named} in {path}"
         yield Fault(ROOT, "FieldValueInvalid", f'Invalid value: "": {detail}')
@@ -209,12 +211,8 @@ def _number(value: float, node: Node, path: str) -> Iterator[Fault]:
 
 def _composites(value: JsonValue, node: Node, path: str) -> Iterator[Fault]:
     where = f'Invalid value: "": {quote(path)} must'
-    for part in node.all_of:
-        faults = list(_judge(value, part, path, ABSENT))
-        if faults:
-            yield Fault(ROOT, "FieldValueInvalid", f"{where} validate all the schemas (allOf)")
-            yield from faults
-            break
+    if node.all_of:
+        yield from _all_of([list(_judge(value, part, path, ABSENT)) for part in node.all_of], where)
     if node.any_of:
         tried = [list(_judge(value, part, path, ABSENT)) for part in node.any_of]
         if all(tried):
@@ -230,6 +228,14 @@ def _composites(value: JsonValue, node: Node, path: str) -> Iterator[Fault]:
                 yield from min(tried, key=len)
     if node.none_of and not list(_judge(value, node.none_of, path, ABSENT)):
         yield Fault(ROOT, "FieldValueInvalid", f"{where} not validate the schema (not)")
+
+
+def _all_of(tried: list[list[Fault]], where: str) -> Iterator[Fault]:
+    if any(tried):
+        none = ". None validated" if all(tried) else ""
+        yield Fault(ROOT, "FieldValueInvalid", f"{where} validate all the schemas (allOf){none}")
+        for faults in tried:
+            yield from faults
 
 
 def _rules(value: JsonValue, node: Node, path: str, old: JsonValue, root: bool = False) -> Iterator[Fault]:
@@ -255,12 +261,18 @@ def _own_rules(value: JsonValue, node: Node, path: str, old: JsonValue, root: bo
     unchanged = old is not ABSENT and same(value, old)
     seen = _visible(value) if root else value
     before = None if old is ABSENT else _visible(old) if root else old
+    told = "" if isinstance(value, dict | list) else f": {shown(value)}"
     for rule in node.rules:
         if unchanged and not rule.uses_old:
             continue
-        message = rule.check(seen, before, old is not ABSENT)
-        if message is None:
+        broken = rule.check(seen, before, old is not ABSENT)
+        if broken is None:
             continue
+        if not broken.evaluated:
+            text = f"Invalid value: {quote(node.type)}: {broken.message}"
+            yield Fault(path or ROOT, "FieldValueInvalid", text)
+            continue
+        message = broken.message
         place = f"{path}{rule.field_path}".lstrip(".") or ROOT
         match rule.reason:
             case "FieldValueForbidden":
@@ -268,9 +280,9 @@ def _own_rules(value: JsonValue, node: Node, path: str, old: JsonValue, root: bo
             case "FieldValueRequired":
                 text = f"Required value: {message}"
             case "FieldValueDuplicate":
-                text = f"Duplicate value: {quote(rule.type)}"
+                text = f"Duplicate value{told}"
             case _:
-                text = f"Invalid value: {quote(rule.type)}: {message}"
+                text = f"Invalid value{told}: {message}"
         yield Fault(place, rule.reason, text)
 
 

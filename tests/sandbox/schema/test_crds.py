@@ -198,20 +198,20 @@ def test_accepted(judge: Callable[..., list[str]], why: str, obj: dict[str, Any]
 
 
 NAME = (
-    'metadata.name: Invalid value: "object": metadata.name must be a DNS label of at most 56 characters '
+    'metadata.name: Invalid value: metadata.name must be a DNS label of at most 56 characters '
     "(55 with a decoder) starting with a letter"
 )
-ENGINE = 'spec: Invalid value: "object": spec.engine is required: a decoder or router only accompanies an engine'
-SOURCE = 'spec: Invalid value: "object": at least one of spec.model or spec.runtime must be set'
-REPLICAS = 'Invalid value: "object": minReplicas must not exceed maxReplicas'
+ENGINE = 'spec: Invalid value: spec.engine is required: a decoder or router only accompanies an engine'
+SOURCE = 'spec: Invalid value: at least one of spec.model or spec.runtime must be set'
+REPLICAS = 'Invalid value: minReplicas must not exceed maxReplicas'
 PROGRESSION = (
-    'spec.rollout.groups[0]: Invalid value: "object": at most one of canary, blueGreen, or rollingUpdate '
+    'spec.rollout.groups[0]: Invalid value: at most one of canary, blueGreen, or rollingUpdate '
     "may be set on a rollout group"
 )
 GROUP = "spec.rollout.groups[0]"
-ORDER = f'{GROUP}: Invalid value: "object": order must reference only Components listed in this group'
+ORDER = f'{GROUP}: Invalid value: order must reference only Components listed in this group'
 PROVIDER = (
-    f'{GROUP}.canary.prometheus: Invalid value: "object": at most one of providerRef and serverAddress may be set'
+    f'{GROUP}.canary.prometheus: Invalid value: at most one of providerRef and serverAddress may be set'
 )
 STEP = f"{GROUP}.canary.steps[0]"
 
