@@ -40,10 +40,11 @@ def observability(name: str, settings: ServiceSettings) -> Iterator[None]:
     stop_metrics: Callable[[], None] | None = None
     if settings.metrics_listen:
         try:
-            _, stop_metrics = metrics.serve(settings.metrics_listen)
+            address, stop_metrics = metrics.serve(settings.metrics_listen)
         except OSError as error:
             fault = listen_fault(error)
             raise StartError(f"cannot serve metrics on {settings.metrics_listen}: {fault}") from None
+        logs.get(__name__).info("serving metrics", url=f"http://{address}/metrics")
     stop_tracing = tracing.setup(name, settings)
     try:
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable, Collection, Sequence
 
 import grpc
@@ -79,13 +80,17 @@ class RpcServer:
             await self.health.set(name, status)
 
     async def drain(self, seconds: float) -> None:
-        """Stops without a call lost to a client that retries: health turns NOT_SERVING, new calls get UNAVAILABLE
-        with RetryInfo, those in flight get `seconds` to finish, then UNAVAILABLE too."""
+        """Stops within `seconds` and without a call lost to a client that retries.
+
+        Health turns NOT_SERVING, new calls get UNAVAILABLE with RetryInfo, those in flight may finish; what is left
+        of them in the end gets UNAVAILABLE too.
+        """
+        end = time.monotonic() + seconds
         await self.health.enter_graceful_shutdown()
         self.calls.refuse()
         if not await self.calls.idle(seconds):
             _log.warning("calls abandoned on shutdown", calls=self.calls.abandon())
-        await self.calls.quiet(LAME_DUCK_SECONDS)
+        await self.calls.quiet(min(LAME_DUCK_SECONDS, end - time.monotonic()))
         self.calls.close()
         await self._server.stop(STOP_SECONDS)
 

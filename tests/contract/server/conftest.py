@@ -117,11 +117,12 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run_to_end() -> Run:
-    """Runs the sample with the flags and answers the ended process."""
+    """Runs the sample (or `module`) with the flags and answers the ended process."""
 
-    def run(*flags: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(*flags: str, module: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        program = ["-m", module] if module else [str(HERE / "sample.py")]
         return subprocess.run(
-            [sys.executable, str(HERE / "sample.py"), *flags],
+            [sys.executable, *program, *flags],
             capture_output=True,
             text=True,
             timeout=60,
