@@ -38,6 +38,7 @@ class Cache:
         self.error = ""
         self.seen_rv = 0
         self._voided = 0
+        self._count = 0
         self._spaces: dict[str, _Space] = {}
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._changes: list[Change] = []
@@ -45,7 +46,7 @@ class Cache:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
-        return sum(len(space.objects) for space in self._spaces.values())
+        return self._count
 
     def __iter__(self) -> Iterator[CachedObject]:
         """All objects, by namespace, then name."""
@@ -107,6 +108,7 @@ class Cache:
         for each in gone:
             self._remove(each)
         for each in listed.values():
+            self._dead.pop(each.uid, None)
             held = self.get(each.namespace, each.name)
             if held is None or held.sha256 != each.sha256:
                 self._store(held, each)
@@ -134,11 +136,11 @@ class Cache:
         name since."""
         held = self.get(last.namespace, last.name)
         self._bury(last.uid)
-        removed = held is not None and held.uid == last.uid
-        if removed:
-            self._remove(held)
+        removed = held if held is not None and held.uid == last.uid else None
+        if removed is not None:
+            self._remove(removed)
         self.advance(last.resource_version)
-        return removed
+        return removed is not None
 
     def advance(self, rv: str) -> None:
         """The kind's history has been seen up to `rv` (an event's, or a bookmark's)."""
@@ -151,12 +153,14 @@ class Cache:
             space = self._spaces[new.namespace] = _Space()
         if held is not None and held.uid != new.uid:
             self._bury(held.uid)
+        self._count += held is None
         space.put(held, new)
         self._changed(held, new)
 
     def _remove(self, held: CachedObject) -> None:
         self._bury(held.uid)
         space = self._spaces[held.namespace]
+        self._count -= 1
         space.drop(held)
         if not space.objects:
             del self._spaces[held.namespace]

@@ -52,13 +52,15 @@ class Forbidden(KubeError):
 
 
 class NotFound(KubeError):
-    """404: no such object, or no such kind."""
+    """404: no such object (or no such namespace to create it in)."""
 
     result = "not_found"
 
 
-class KindMissing(NotFound):
-    """404 on a collection: the kind is not served, its CRD is not installed."""
+class KindMissing(KubeError):
+    """404 on a path: the kind is not served, its CRD is not installed. It says nothing about any object."""
+
+    result = "kind_missing"
 
 
 class Conflict(KubeError):
