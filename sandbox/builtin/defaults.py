@@ -215,6 +215,17 @@ def _claim(obj: JsonObject) -> None:
     _set(obj.setdefault("spec", {}), volumeMode="Filesystem")
 
 
+def _slice(obj: JsonObject) -> None:
+    for port in obj.get("ports") or ():
+        _set(port, name="", protocol="TCP")
+
+
+def _endpoints(obj: JsonObject) -> None:
+    for subset in obj.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            _set(port, protocol="TCP")
+
+
 def _priority_class(obj: JsonObject) -> None:
     _set(obj, preemptionPolicy="PreemptLowerPriority")
 
@@ -227,6 +238,7 @@ def _network_policy(obj: JsonObject) -> None:
 
 _RBAC = "rbac.authorization.k8s.io"
 _BY_KIND: dict[tuple[str, str], Callable[[JsonObject], None]] = {
+    ("", "Endpoints"): _endpoints,
     ("", "Pod"): _pod,
     ("", "Secret"): _secret,
     ("", "Service"): _service,
@@ -238,6 +250,7 @@ _BY_KIND: dict[tuple[str, str], Callable[[JsonObject], None]] = {
     ("batch", "Job"): _job,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("discovery.k8s.io", "EndpointSlice"): _slice,
     ("networking.k8s.io", "NetworkPolicy"): _network_policy,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     (_RBAC, "ClusterRoleBinding"): _role_binding,

@@ -41,7 +41,8 @@ def workload(obj: JsonObject, kind: str) -> Iterator[Fault]:
         if selector is None:
             yield required("spec.selector")
         else:
-            yield invalid("spec.selector", selector, f"empty selector is invalid for {kind.lower()}")
+            named = "deployment" if kind == "ReplicaSet" else kind.lower()
+            yield invalid("spec.selector", selector, f"empty selector is invalid for {named}")
     elif not selects(selector, labels):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     template: JsonObject = (spec.get("template") or {}).get("spec") or {}

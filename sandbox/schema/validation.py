@@ -148,7 +148,8 @@ def _array(value: list[JsonValue], node: Node, path: str, old: JsonValue) -> Ite
         before = _correlated(value, node, old)
         for index, item in enumerate(value):
             yield from _judge(item, node.items, f"{path}[{index}]", before[index])
-    yield from _duplicates(value, node, path)
+    if not (isinstance(old, list) and any(_duplicates(old, node, path))):
+        yield from _duplicates(value, node, path)
 
 
 def _correlated(value: list[JsonValue], node: Node, old: JsonValue) -> list[JsonValue]:

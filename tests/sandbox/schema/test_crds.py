@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -331,6 +332,19 @@ def test_refused(judge: Callable[..., list[str]], obj: dict[str, Any], text: str
     assert text in found
     others = [other for other in found if other != text and "some validation rules were not checked" not in other]
     assert others == [], "nothing else is wrong with it"
+
+
+def test_no_record_of_the_status_is_pruned(resources: dict[str, CustomResource]) -> None:
+    condition = {"type": "Ready", "status": "True", "custom": {"a": 1}}
+    canary = {"canary": {"served": [{"hash": "a"}], "deep": {"x": None}}, "lifecycle": {"replicas": 1}}
+    status = {
+        "conditions": [condition], "components": {"engine": canary}, "lastRuntimeSyncToken": "1", "new": [{"b": 2}],
+        "traffic": {"algorithm": "Default"}, "pinnedRevisionName": "cr-r-0",
+    }  # fmt: skip
+    resource = resources["InferenceService"]
+    decoded, unknown = resource.decode({**isvc(), "status": copy.deepcopy(status)})
+    assert unknown == [] and resource.default(decoded)["status"] == status
+    assert resource.faults(decoded) == []
 
 
 def test_spec_is_required(judge: Callable[..., list[str]]) -> None:

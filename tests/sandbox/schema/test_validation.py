@@ -251,6 +251,11 @@ class TestRatcheting:
         text = "f[0].n: Invalid value: 9: f[0].n in body should be less than or equal to 5"
         assert texts([{"k": "b", "n": 9}], schema, old) == [text]
 
+    def test_repetitions_that_were_stored_are_let_be(self) -> None:
+        schema = {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}
+        assert texts(["a", "a", "b"], schema, ["a", "a"]) == []
+        assert texts(["a", "a"], schema, ["a"]) == ['f[1]: Duplicate value: "a"']
+
     def test_rules(self) -> None:
         schema = {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "too big"}]}
         assert texts(9, schema, 9) == []
