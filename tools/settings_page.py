@@ -10,8 +10,11 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from typing import cast
 
-from services.kit.settings import ServiceSettings, Settings, markdown
+from pydantic import BaseModel
+
+from services.kit.settings import ServiceSettings, markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "settings.md"
@@ -21,7 +24,10 @@ PROCESSES = {
     "ome-traffic": "services.traffic",
     "ome-gc": "services.gc",
     "ome-gateway": "gateway",
+    "ome-sandbox serve": "sandbox",
+    "ome-sandbox demo": "sandbox.demo",
 }
+MODULES = ["settings", "__main__", "command"]
 HEAD = """# Settings
 
 <!-- Made by `make docs` from the settings classes. Do not edit. -->
@@ -31,18 +37,18 @@ ends the process at start with status 2 and one line per fault, naming the flag.
 """
 
 
-def settings_class(package: str) -> type[Settings]:
-    """Return the settings class that `package` defines in `settings` or `__main__`; LookupError when there is none."""
-    for name in (f"{package}.settings", f"{package}.__main__"):
+def settings_class(package: str) -> type[BaseModel]:
+    """Return the settings class that `package` defines; LookupError when there is none."""
+    for name in (f"{package}.{module}" for module in MODULES):
         if importlib.util.find_spec(name) is None:
             continue
-        for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, type) and issubclass(value, Settings) and value.__module__ == name:
-                return value
+        for key, value in vars(importlib.import_module(name)).items():
+            if key.endswith("Settings") and issubclass(value, BaseModel) and value.__module__ == name:
+                return cast(type[BaseModel], value)
     raise LookupError(f"{package} defines no settings class")
 
 
-def own_rows(cls: type[Settings]) -> list[str]:
+def own_rows(cls: type[BaseModel]) -> list[str]:
     """Return the table of `cls` without the rows that every server shares; empty when it adds nothing."""
     lines = markdown(cls).splitlines()
     shared = set(markdown(ServiceSettings).splitlines()[2:])
@@ -52,7 +58,7 @@ def own_rows(cls: type[Settings]) -> list[str]:
 
 def page() -> str:
     """Return the whole page."""
-    parts = [HEAD, "## Every process\n", markdown(ServiceSettings)]
+    parts = [HEAD, "## Services and gateway\n", markdown(ServiceSettings)]
     for program, package in PROCESSES.items():
         own = own_rows(settings_class(package))
         parts += [f"## {program}\n", *(own or ["Nothing of its own."]), ""]
