@@ -32,10 +32,10 @@ def _check(value: JsonValue, node: Node, path: str, struct: str) -> None:
         _members(value, node, path, node.title or struct)
     elif isinstance(value, list) and node.type == "array":
         if node.items is not None:
+            value[:] = [_zero(node.items) if item is None else item for item in value]
             for item in value:
-                if item is not None:
-                    _check(item, node.items, path, struct)
-    elif not _fits(value, node):
+                _check(item, node.items, path, struct)
+    elif value is not None and not _fits(value, node):
         raise Mismatch(_text(value, node, path, struct))
 
 
@@ -47,11 +47,21 @@ def _members(value: JsonObject, node: Node, path: str, struct: str) -> None:
         if value[name] is None:
             if name in node.properties:
                 del value[name]
+            else:
+                value[name] = _zero(child)
             continue
         if child.quantity:
             value[name] = _quantity(value[name])
         place = f"{path}.{name}" if name in node.properties else path
         _check(value[name], child, place.lstrip("."), struct)
+
+
+def _zero(node: Node) -> JsonValue:
+    """What Go makes of a null in a map or a list: the zero value."""
+    if node.int_or_string:
+        return 0
+    zeros: JsonObject = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
+    return zeros.get(node.type)
 
 
 def _quantity(value: JsonValue) -> JsonValue:

@@ -225,6 +225,13 @@ def test_numbers_become_quantities_and_nulls_go() -> None:
     assert "args" not in spec
 
 
+def test_nulls_in_maps_and_lists_are_zero_values() -> None:
+    obj = pod(containers=[None, {**CONTAINER, "args": [None]}], nodeSelector={"a": None})
+    spec = prepared(obj)["spec"]
+    assert spec["nodeSelector"] == {"a": ""} and spec["containers"][1]["args"] == [""]
+    assert faults({**obj, "spec": spec})[0] == "spec.containers[0].name: Required value"
+
+
 def test_any_data_in_a_controller_revision() -> None:
     data = {"a": None, "b": [1, {"c": None}], "spec": {"unknown": True}}
     obj = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"},
