@@ -44,7 +44,8 @@ class _Malformed:
 
 class Calls(grpc.aio.ServerInterceptor):
     """The server's calls. `max_deadline` in seconds bounds calls with a single answer; `long_lived` are the full
-    names (`/package.Service/Method`) of streams that end with UNAVAILABLE as soon as a drain begins."""
+    names (`/package.Service/Method`) of streams that end with UNAVAILABLE as soon as a drain begins; such a method
+    sends no initial metadata of its own."""
 
     def __init__(self, max_deadline: float, long_lived: Collection[str] = ()) -> None:
         self._max_deadline = max_deadline
@@ -229,6 +230,8 @@ class Calls(grpc.aio.ServerInterceptor):
         end = ends
 
         async def until_drain(request: Any, context: _Context) -> None:
+            # The first message would carry these, and while it is under way the core takes no status.
+            await context.send_initial_metadata(())
             work = asyncio.ensure_future(pump(request, context))
             drain = asyncio.ensure_future(end.wait())
             try:

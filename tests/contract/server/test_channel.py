@@ -102,3 +102,26 @@ async def test_calls_are_counted(served: RpcServer, command: str, code: str) -> 
         call = gc_pb2_grpc.GcServiceStub(channel).Plan(gc_pb2.PlanRequest(), metadata=(("x-test", command),))
         assert (await call.code()).name == code
     assert count() == before + 1
+
+
+async def test_a_refused_call_is_tried_on_another_replica(sample: ModuleType) -> None:
+    def refused() -> float:
+        labels = {"method": PLAN, "code": "UNAVAILABLE"}
+        return metrics.REGISTRY.get_sample_value("ome_rpc_server_duration_seconds_count", labels) or 0
+
+    servers = [RpcServer(ServiceSettings(), sample.register) for _ in range(2)]
+    for server in servers:
+        await server.start()
+    servers[0].calls.refuse()  # its health still says SERVING, so it keeps its turn
+    before = refused()
+    async with connect(",".join(server.address for server in servers)) as channel:
+        await channel.channel_ready()
+        stub = gc_pb2_grpc.GcServiceStub(channel)
+        async with asyncio.timeout(10):
+            while refused() == before:  # until both replicas have connected
+                assert (await stub.Plan(gc_pb2.PlanRequest())).incomplete == ["ok"]
+        for _ in range(20):
+            assert (await stub.Plan(gc_pb2.PlanRequest())).incomplete == ["ok"]
+    assert refused() > before + 5
+    for server in servers:
+        await server.stop()
