@@ -36,7 +36,7 @@ SnapshotView = Usable | Broken | Missing | Undetermined
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A runtime that was found; `refused`: why its document cannot be read, `unpinnable`: why it is never newly pinned."""
+    """A runtime that was found. `refused`: why it cannot be read; `unpinnable`: why it is not newly pinned."""
 
     source: Source
     digest: str = ""

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from pydantic import Field
 
-from services.kit import process, settings
+from services.kit.process import run_service
+from services.kit.settings import HostPort, ServiceSettings, load
 from services.traffic.service import register
 
+NAME = "ome-traffic"
 
-class TrafficSettings(settings.ServiceSettings):
+
+class TrafficSettings(ServiceSettings):
     """Settings of the traffic service."""
 
-    listen: settings.HostPort = Field(
-        default="127.0.0.1:7103", description="HOST:PORT that is served; port 0 takes a free one"
-    )
+    listen: HostPort = Field("127.0.0.1:7103", description="Address for gRPC, HOST:PORT; port 0 takes a free one.")
 
 
 def main() -> int:
-    """Run until SIGTERM; the exit status."""
-    name = "ome-traffic"
-    return process.run_service(name, process.load_settings(TrafficSettings, name), register)
+    """Run until SIGTERM or SIGINT; the exit status."""
+    return run_service(NAME, load(TrafficSettings, NAME, sys.argv[1:], os.environ), register)
 
 
 if __name__ == "__main__":
