@@ -7,9 +7,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -48,9 +51,8 @@ class RpcServer:
         self._server = grpc.aio.server(interceptors=[self.calls], options=_options(settings))
         self.services: tuple[str, ...] = tuple(register(self._server))
         health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
-        reflection.enable_server_reflection(
-            [*self.services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
-        )
+        names = [*self.services, health.SERVICE_NAME, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, self._server, cast("DescriptorPool", _Symbols()))
         self.address = self._bind(settings)
 
     def _bind(self, settings: ServiceSettings) -> str:
@@ -97,6 +99,27 @@ class RpcServer:
     async def stop(self) -> None:
         """Stops at once; calls in flight are cancelled."""
         await self._server.stop(None)
+
+
+class _Symbols:
+    """The default descriptor pool, which finds a method's file too: the protocol allows asking for one, the pool of
+    protobuf's C implementation knows only messages, services and their like."""
+
+    def __init__(self) -> None:
+        self._pool = descriptor_pool.Default()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> Any:  # the pool's own name
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            service, _, method = symbol.rpartition(".")
+            descriptor = self._pool.FindServiceByName(service)
+            if method not in descriptor.methods_by_name:
+                raise
+            return descriptor.file
 
 
 def _options(settings: ServiceSettings) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf import descriptor_pb2
 from google.rpc import error_details_pb2 as rich
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -216,17 +217,18 @@ async def test_health_of_every_service_and_of_the_process(raw: grpc.aio.Channel,
 
 
 async def test_reflection_lists_and_describes(raw: grpc.aio.Channel) -> None:
-    requests = iter(
-        [
-            reflection_pb2.ServerReflectionRequest(list_services=""),
-            reflection_pb2.ServerReflectionRequest(file_containing_symbol="ome.gc.v1.GcService"),
-        ]
-    )
-    call = reflection_pb2_grpc.ServerReflectionStub(raw).ServerReflectionInfo(requests)
+    asked = ["ome.gc.v1.GcService", "ome.gc.v1.GcService.Plan", "ome.gc.v1.PlanRequest"]
+    unknown = ["ome.gc.v1.GcService.Nope", "ome.gc.v1.Nope", "nope", ""]
+    requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+    requests += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in asked + unknown]
+    call = reflection_pb2_grpc.ServerReflectionStub(raw).ServerReflectionInfo(iter(requests))
     names = {service.name for service in (await call.read()).list_services_response.service}
     assert {"ome.gc.v1.GcService", "ome.gateway.v1.GatewayService", "grpc.health.v1.Health"} <= names
-    described = await call.read()
-    assert described.file_descriptor_response.file_descriptor_proto
+    for _ in asked:
+        (file,) = (await call.read()).file_descriptor_response.file_descriptor_proto[:1]
+        assert descriptor_pb2.FileDescriptorProto.FromString(file).name == "ome/gc/v1/gc.proto"
+    for _ in unknown:
+        assert (await call.read()).error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
 async def test_a_call_is_one_trace_of_client_and_server(served: RpcServer) -> None:
