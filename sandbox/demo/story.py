@@ -65,8 +65,8 @@ class Story:
     # steps
 
     def _load(self) -> None:
-        self._apply("runtime.yaml")
-        self._apply("inferenceservice.yaml")
+        self._apply("1-runtime.yaml")
+        self._apply("2-inferenceservice.yaml")
         self._show_isvc()
 
     def _follow(self) -> None:

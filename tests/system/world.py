@@ -22,7 +22,7 @@ REVISIONS = path_of("apps/v1", "controllerrevisions", "ome")
 LEASE = path_of("coordination.k8s.io/v1", "leases", "ome", "ome-gateway")
 # A gateway that was killed leaves its lease behind; the next one waits for its end.
 FAST = (
-    "--lease-duration-seconds", "1.5", "--lease-renew-deadline-seconds", "1", "--lease-retry-seconds", "0.2",
+    "--lease-duration-seconds", "2", "--lease-renew-deadline-seconds", "1", "--lease-retry-seconds", "0.2",
     "--backoff-base-seconds", "0.05", "--backoff-max-seconds", "0.5",
 )  # fmt: skip
 SECONDS = 20.0
