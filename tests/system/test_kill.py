@@ -80,6 +80,7 @@ def test_gateway_killed_at_every_write(bench: Bench, scenario: str, when: When) 
         assert held, f"write {number} of {writes} did not come"
         bench.gateway.kill()
         bench.proxy.release()
+        bench.world.expire_lease()
         bench.gateway.start()
         bench.gateway.wait_serving()
         bench.check(scenario, case)
