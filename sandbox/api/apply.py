@@ -41,7 +41,9 @@ def apply(
     now = timestamp(writer.store.clock.now())
 
     def change(current: JsonObject) -> JsonObject:
-        return merged(resource, current, orjson.loads(body), options, route, now)
+        again: JsonObject = orjson.loads(body)
+        metadata.metadata_of(again)
+        return merged(resource, current, again, options, route, now)
 
     if writer.store.get(resource.storage, route.namespace, route.name) is not None or route.subresource:
         return (yield from writer.modify(resource, route, change, options, user, manage=False))

@@ -86,14 +86,12 @@ class Collector:
         if not solid:
             self._deleter.remove(resource, entry, DeleteOptions(propagation="Background"))
             return
-        going = [owner for owner in solid if self._leaving(entry, owner)]
-        if going and len(going) == len(solid):
-            self._deleter.remove(
-                resource, entry, DeleteOptions(propagation="Foreground" if self._blocks(entry) else "Background")
-            )
-            return
-        if len(solid) < len(owners):
-            self._set_owners(entry, [owner for owner in solid if owner not in going])
+        staying = [owner for owner in solid if not self._leaving(entry, owner)]
+        if not staying:
+            how = "Foreground" if self._blocks(entry) else "Background"
+            self._deleter.remove(resource, entry, DeleteOptions(propagation=how))
+        elif len(staying) < len(owners):
+            self._set_owners(entry, staying)
 
     def _owner(self, entry: Entry, owner: JsonObject) -> Entry | None:
         held = self._store.by_uid(owner.get("uid", ""))
@@ -157,9 +155,9 @@ class Collector:
                 left += self._store.get(resource.storage, *entry.key) is not None
         if left:
             return
-        obj = namespace.copy()
-        obj["spec"]["finalizers"] = []
-        if obj["metadata"].get("finalizers"):
-            self._store.update("namespaces", obj, namespace.rv)
-        else:
+        if not namespace.obj["metadata"].get("finalizers"):
             self._store.delete("namespaces", "", name, namespace.rv)
+        elif namespace.obj["spec"].get("finalizers"):
+            obj = namespace.copy()
+            obj["spec"]["finalizers"] = []
+            self._store.update("namespaces", obj, namespace.rv)

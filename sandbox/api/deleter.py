@@ -10,7 +10,7 @@ from sandbox.api.bodies import read_object
 from sandbox.api.messages import Request
 from sandbox.api.resources import Resource
 from sandbox.api.routes import Route, dry_run, integer
-from sandbox.api.status import cause, conflict, forbidden, invalid, not_found
+from sandbox.api.status import bad_request, cause, conflict, forbidden, invalid, not_found
 from sandbox.api.writer import PROTECTED_NAMESPACES, Steps
 from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
@@ -47,6 +47,8 @@ def read_options(request: Request) -> DeleteOptions:
     if grace is None:
         grace = integer(request, "gracePeriodSeconds")
     wanted = body.get("preconditions") or {}
+    if not isinstance(wanted, dict) or not (grace is None or (isinstance(grace, int) and grace >= 0)):
+        raise bad_request("json: cannot unmarshal into Go value of type v1.DeleteOptions")
     return DeleteOptions(
         wanted.get("uid") or "", wanted.get("resourceVersion") or "", propagation, grace, dry_run(request, body)
     )

@@ -140,9 +140,13 @@ def _well_formed(entries: list[JsonObject]) -> bool:
         isinstance(entry, dict)
         and entry.get("operation") in ("Apply", "Update")
         and entry.get("fieldsType") == "FieldsV1"
-        and isinstance(entry.get("fieldsV1"), dict)
+        and _is_set(entry.get("fieldsV1"))
         for entry in entries
     )
+
+
+def _is_set(fields: object) -> bool:
+    return isinstance(fields, dict) and all(_is_set(node) for node in fields.values())
 
 
 def _trim_roots(resource: Resource, changed: FieldSet) -> None:

@@ -67,6 +67,8 @@ class Writer:
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(resource, meta)
         obj, warnings = _decode(resource, obj, options, unknown or [])
+        if not obj["metadata"].get("name"):
+            metadata.refuse(resource, "", metadata.meta_causes(resource, obj["metadata"]))
         strategy.prepare_create(resource, obj, self.store.clock.now())
         obj = _default(resource, obj)
         if resource.storage == addresses.BUCKET:

@@ -188,3 +188,47 @@ def test_a_definition_takes_its_objects_along(call: Any, api: Any, widgets: str,
     call("PATCH", f"{widgets}/a", {"metadata": {"finalizers": []}}, content_type=MERGE)
     call("GET", crd, expect=404)
     assert call("GET", widgets, expect=404).body == b"404 page not found\n"
+
+
+def test_a_namespace_with_a_finalizer_of_its_own_waits_for_it(call: Any, api: Any) -> None:
+    call("POST", "/api/v1/namespaces", {"metadata": {"name": "team", "finalizers": ["x.io/hold"]}})
+    call("DELETE", "/api/v1/namespaces/team")
+    api.collect()
+    assert call("GET", "/api/v1/namespaces/team").json()["spec"]["finalizers"] == []
+    assert api.collect() == 0
+    call("PATCH", "/api/v1/namespaces/team", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    api.collect()
+    call("GET", "/api/v1/namespaces/team", expect=404)
+
+
+def test_foreground_lets_go_of_what_another_owner_keeps(call: Any, api: Any, widgets: str, make_widget: Any) -> None:
+    leaving = call("POST", widgets, make_widget("leaving")).json()
+    staying = call("POST", widgets, make_widget("staying")).json()
+    call("POST", CONFIGMAPS, owned("shared", leaving, staying))
+    call("DELETE", f"{widgets}/leaving", {"propagationPolicy": "Foreground"}, expect=202)
+    api.collect()
+    call("GET", f"{widgets}/leaving", expect=404)
+    (left,) = call("GET", f"{CONFIGMAPS}/shared").json()["metadata"]["ownerReferences"]
+    assert left["uid"] == staying["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    "body", [[1], {"preconditions": [{}]}, {"gracePeriodSeconds": "x"}, {"gracePeriodSeconds": -1}]
+)
+def test_malformed_options(call: Any, body: Any) -> None:
+    call("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
+    assert call("DELETE", f"{CONFIGMAPS}/a", body, expect=400).json()["reason"] == "BadRequest"
+
+
+def test_malformed_managers_and_names_are_no_fault(call: Any) -> None:
+    body = {"metadata": {"name": "a"}}
+    call("POST", CONFIGMAPS, body)
+    entry = {
+        "manager": "m",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:a": [1]},
+    }
+    call("PUT", f"{CONFIGMAPS}/a", {"metadata": {"name": "a", "managedFields": [entry]}, "data": {"x": "1"}})
+    assert call("POST", "/api/v1/namespaces", {"metadata": {}}, expect=422).json()["reason"] == "Invalid"

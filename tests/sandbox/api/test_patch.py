@@ -197,3 +197,12 @@ def test_managers_can_be_edited_and_forgotten(call: Any, widgets: str, make_widg
     )
     forgotten = call("PATCH", f"{widgets}/a", {"metadata": {"managedFields": [{}]}}, content_type=MERGE).json()
     assert "managedFields" not in forgotten["metadata"]
+
+
+def test_apply_without_metadata(call: Any, widgets: str, make_widget: Any) -> None:
+    body = {**make_widget("a", mode="fast"), "metadata": None}
+    assert (
+        call("PATCH", f"{widgets}/a?fieldManager=m", body, expect=201, content_type=APPLY).json()["spec"]["mode"]
+        == "fast"
+    )
+    assert call("PATCH", f"{widgets}/a?fieldManager=m", body, content_type=APPLY).json()["metadata"]["name"] == "a"
