@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gateway.kube import config, errors
+from gateway.kube import config, errors, spans
 from gateway.kube.errors import KindMissing, KubeError
 from gateway.kube.kinds import Kind
 from gateway.kube.objects import CachedObject, Malformed, from_bytes, from_value
@@ -94,13 +94,10 @@ class KubeClient:
         action = f"list {_what(kind, namespace)}"
         answer = await self._transport.request(Call("GET", kind.path(namespace), query, timeout=LIST_SECONDS))
         _check(kind, answer, action)
-        value = _decode(answer.body, action)
-        metadata = value.get("metadata") or {}
-        return Page(
-            [_held(kind, item, action) for item in value.get("items") or ()],
-            str(metadata.get("resourceVersion") or ""),
-            str(metadata.get("continue") or ""),
-        )
+        try:
+            return _page(kind, answer.body)
+        except ValueError as error:
+            raise KubeError(200, "Malformed", f"{action}: the answer is no list: {error}") from error
 
     async def create(self, kind: Kind, namespace: str, obj: bytes, options: WriteOptions = DEFAULT) -> Obj:
         """POST; AlreadyExists when the name is taken."""
@@ -151,7 +148,11 @@ class KubeClient:
                 _check(kind, Answer(stream.status, stream.headers, body), action)
             yield WatchEvent("OPENED", rv)
             async for line in _lines(stream.chunks):
-                yield _event(kind, line, action)
+                try:
+                    event = _event(kind, line, action)
+                except ValueError as error:
+                    raise KubeError(200, "Malformed", f"{action}: an event is not understood: {error}") from error
+                yield event
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -194,21 +195,22 @@ def _check(kind: Kind, answer: Answer, action: str, name: str = "") -> None:
     raise error
 
 
-def _decode(body: bytes, action: str) -> dict[str, Any]:
+def _page(kind: Kind, body: bytes) -> Page:
+    """A list. Where its JSON is nested beyond what can be decoded at once, each object is taken for itself. ValueError
+    when it is none."""
     try:
         value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise KubeError(200, "Malformed", f"{action}: the answer is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise KubeError(200, "Malformed", f"{action}: the answer is not an object")
-    return value
-
-
-def _held(kind: Kind, item: Any, action: str) -> CachedObject:
-    try:
-        return from_value(kind, item)
-    except Malformed as error:
-        raise KubeError(200, "Malformed", f"{action}: {error}") from error
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        metadata = value.get("metadata")
+        items = [from_value(kind, item) for item in value.get("items") or ()]
+    except (orjson.JSONDecodeError, TypeError):
+        parts = dict(spans.members(body))
+        metadata = orjson.loads(parts.get("metadata", b"null"))
+        items = [from_bytes(kind, item) for item in spans.elements(parts.get("items", b"[]"))]
+    if not isinstance(metadata, dict):
+        raise ValueError("a list without metadata")
+    return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -227,16 +229,27 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _event(kind: Kind, line: bytes, action: str) -> WatchEvent:
-    value = _decode(line, action)
-    event, body = str(value.get("type") or ""), value.get("object")
+    """One frame of a watch. Raises what an ERROR event tells; ValueError when it is none."""
+    try:
+        value = orjson.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        event, body = value.get("type"), value.get("object")
+        if event in ("ADDED", "MODIFIED", "DELETED"):
+            held = from_value(kind, body)
+            return WatchEvent(str(event), held.resource_version, held)
+    except (orjson.JSONDecodeError, TypeError):
+        parts = dict(spans.members(line))
+        event = orjson.loads(parts.get("type", b"null"))
+        if event not in ("ADDED", "MODIFIED", "DELETED"):
+            raise ValueError(f"unknown event {event!r}") from None
+        held = from_bytes(kind, parts.get("object", b""))
+        return WatchEvent(str(event), held.resource_version, held)
+    status = body if isinstance(body, dict) else {}
     if event == "ERROR":
-        status = body if isinstance(body, dict) else {}
         code = status.get("code")
         raise errors.from_status(status, code if isinstance(code, int) else 500, action)
     if event == "BOOKMARK":
-        metadata = body.get("metadata") if isinstance(body, dict) else None
-        return WatchEvent(event, str((metadata or {}).get("resourceVersion") or ""))
-    if event not in ("ADDED", "MODIFIED", "DELETED"):
-        raise KubeError(200, "Malformed", f"{action}: unknown event {event!r}")
-    held = _held(kind, body, action)
-    return WatchEvent(event, held.resource_version, held)
+        metadata = status.get("metadata")
+        return WatchEvent("BOOKMARK", str((metadata or {}).get("resourceVersion") or ""))
+    raise ValueError(f"unknown event {event!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from gateway.kube import spans
 from gateway.kube.kinds import Kind
 
 
@@ -54,36 +54,58 @@ class CachedObject:
     rest."""
 
     def json(self) -> dict[str, Any]:
-        """The parsed object, a new one on each call."""
-        return _loads(self.raw)
+        """The parsed object, a new one on each call. orjson.JSONDecodeError at more than 1024 levels."""
+        value: dict[str, Any] = orjson.loads(self.raw)
+        return value
 
     def metadata_json(self) -> bytes:
         """The object with apiVersion, kind and metadata alone, as JSON: what an interest in metadata only gets."""
-        value = self.json()
-        return dumps({key: value.get(key) for key in ("apiVersion", "kind", "metadata")})
+        parts = dict(spans.members(self.raw))
+        known = [(key, parts[key]) for key in ("apiVersion", "kind", "metadata")]
+        return spans.join(known)
 
 
 def from_bytes(kind: Kind, data: bytes) -> CachedObject:
-    """One object as a server answered it. Malformed when it is none."""
+    """One object as a server answered it, however deeply nested. Malformed when it is none."""
     try:
-        value = _loads(data)
-    except ValueError as error:
-        raise Malformed(f"{kind.kind}: not JSON: {error}") from error
-    return from_value(kind, value)
+        return from_value(kind, orjson.loads(data))
+    except (orjson.JSONDecodeError, TypeError):
+        # The JSON library reads 1024 levels and writes 254; a user's object may have more and must not stop the rest.
+        return _from_spans(kind, data)
 
 
 def from_value(kind: Kind, value: Any) -> CachedObject:
-    """The same from the decoded object, which must not be used any more. Malformed when it has no name."""
+    """The same from the decoded object, which must not be used any more. TypeError when it is nested too deeply to be
+    encoded, which `from_bytes` is not troubled by."""
     metadata = value.get("metadata") if isinstance(value, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        raise Malformed(f"{kind.kind} without metadata.name")
+    if not isinstance(metadata, dict):
+        raise Malformed(f"{kind.kind} without metadata")
     metadata.pop("managedFields", None)
     whole = {"apiVersion": kind.api_version, "kind": kind.kind} | value
     raw = dumps(whole)
     version = metadata.pop("resourceVersion", "")
-    content = dumps(whole, sort=True)
+    return _held(kind, metadata, version, raw, dumps(whole, sort=True))
+
+
+def _from_spans(kind: Kind, data: bytes) -> CachedObject:
+    try:
+        parts = {"apiVersion": dumps(kind.api_version), "kind": dumps(kind.kind)} | dict(spans.members(data))
+        described = [(key, text) for key, text in spans.members(parts["metadata"]) if key != "managedFields"]
+        parts["metadata"] = spans.join(described)
+        metadata = orjson.loads(parts["metadata"])
+    except (ValueError, KeyError) as error:
+        raise Malformed(f"{kind.kind}: not an object with metadata: {error}") from error
+    raw = spans.join(parts.items())
+    version = metadata.pop("resourceVersion", "")
+    parts["metadata"] = dumps(metadata, sort=True)
+    return _held(kind, metadata, version, raw, spans.join(sorted(parts.items())))
+
+
+def _held(kind: Kind, metadata: dict[str, Any], version: Any, raw: bytes, content: bytes) -> CachedObject:
+    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise Malformed(f"{kind.kind} without metadata.name")
     generation = metadata.pop("generation", 0)
-    meta = dumps([whole["apiVersion"], whole["kind"], metadata], sort=True)
+    meta = dumps([kind.api_version, kind.kind, metadata], sort=True)
     labels = metadata.get("labels") or {}
     return CachedObject(
         api_version=kind.api_version,
@@ -117,19 +139,8 @@ def _owner(entry: Mapping[str, Any]) -> Owner:
 
 
 def dumps(value: Any, sort: bool = False) -> bytes:
-    """Compact JSON; `sort` orders members by key."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
-    except TypeError:
-        # orjson gives up at 254 levels, user content may go deeper.
-        return json.dumps(value, sort_keys=sort, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _loads(data: bytes) -> dict[str, Any]:
-    value = orjson.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return value
+    """Compact JSON; `sort` orders members by key. TypeError at more than 254 levels."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
 
 
 def version(text: str) -> int:

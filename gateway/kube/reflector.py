@@ -25,6 +25,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
+import structlog
+
 from gateway.kube import metrics
 from gateway.kube.cache import Cache
 from gateway.kube.client import KubeClient, WatchEvent
@@ -47,6 +49,9 @@ class Tuning:
     cap: float = 30.0
     short: float = 1.0
     """A watch that the server ends sooner than this, having sent nothing, counts as a failure."""
+
+
+_log = structlog.get_logger(__name__)
 
 
 class Inactive(Exception):
@@ -88,8 +93,12 @@ class Reflector:
                 reason = "inactive"
             except KubeError as failure:
                 reason, error = failure.result, failure
-                if not failure.transient:
+                if isinstance(failure, Gone) or not failure.transient:
                     self._rv = ""
+            except Exception as fault:  # a fault of our own, over one odd object, must not end the other kinds
+                _log.exception("the reflector failed", kind=self._kind.kind)
+                error = KubeError(500, "Internal", f"{self._kind.kind}: {type(fault).__name__}: {fault}")
+                reason, self._rv = error.result, ""
             metrics.WATCH_RESTARTS.labels(self._kind.kind, reason).inc()
             await self._pause(error)
 

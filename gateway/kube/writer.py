@@ -185,22 +185,31 @@ def _json(data: bytes) -> Any:
         raise BadRequest(400, "Refused", f"the body of a write is not JSON: {error}") from error
 
 
+def _dumps(value: Any) -> bytes:
+    try:
+        return dumps(value)
+    except TypeError as error:
+        raise BadRequest(400, "Refused", f"the body of a write cannot be encoded: {error}") from error
+
+
 def _with_metadata(value: Any, metadata: dict[str, str]) -> bytes:
+    """The object or merge patch with its precondition in it."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
         raise BadRequest(400, "Refused", "the body of a write is not an object")
-    return dumps(value | {"metadata": value.get("metadata", {}) | metadata}) if metadata else dumps(value)
+    return _dumps(value | {"metadata": value.get("metadata", {}) | metadata} if metadata else value)
 
 
 def _whole(write: common_pb2.Write, kind: Kind, uid: str, rv: str) -> bytes:
     """The body of a create or update, which must be the object that the write names."""
     value = _json(write.json)
-    body = _with_metadata(value, _precondition(uid, rv))
-    metadata = value.get("metadata", {})
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict):
+        raise BadRequest(400, "Refused", "the body of a write is not an object with metadata")
     named = (value.get("apiVersion"), value.get("kind"), metadata.get("namespace") or "", metadata.get("name"))
     if named != (kind.api_version, kind.kind, write.target.namespace, write.target.name):
         raise BadRequest(400, "Refused", f"the body of a write is {named}, not its target {write.target.name}")
     # Bytes that need no precondition go out as the service made them.
-    return body if uid or rv else write.json
+    return _with_metadata(value, _precondition(uid, rv)) if uid or rv else write.json
 
 
 def _operations(data: bytes, uid: str, rv: str) -> bytes:
@@ -212,4 +221,4 @@ def _operations(data: bytes, uid: str, rv: str) -> bytes:
     first = [
         {"op": "replace", "path": f"/metadata/{key}", "value": text} for key, text in _precondition(uid, rv).items()
     ]
-    return dumps(first + value)
+    return _dumps(first + value)
