@@ -113,7 +113,7 @@ async def test_drain_lets_calls_finish_and_refuses_new_ones(start: Start) -> Non
     process = start()
     async with plain(process.address) as channel:
         stub, health = gc_pb2_grpc.GcServiceStub(channel), health_pb2_grpc.HealthStub(channel)
-        in_flight = stub.Plan(gc_pb2.PlanRequest(), timeout=30, metadata=(("x-test", "sleep:2"),))
+        in_flight = stub.Plan(gc_pb2.PlanRequest(), timeout=30, metadata=(("x-test", "sleep:3"),))
         watch = health.Watch(health_pb2.HealthCheckRequest(service="ome.gc.v1.GcService"))
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
         await asyncio.sleep(0.2)
