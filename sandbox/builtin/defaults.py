@@ -42,7 +42,7 @@ def pod_spec(spec: JsonObject) -> None:
 def _container(container: JsonObject) -> None:
     image = container.get("image", "")
     tag = image.rsplit("/", 1)[-1].partition("@")
-    latest = not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest"))
+    latest = image and not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest"))
     _set(
         container,
         resources={},
@@ -83,6 +83,9 @@ def _volume(volume: JsonObject) -> None:
     for name in ("configMap", "secret", "projected"):
         if volume.get(name):
             _set(volume[name], defaultMode=420)
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if source.get("serviceAccountToken"):
+            _set(source["serviceAccountToken"], expirationSeconds=3600)
     if volume.get("hostPath"):
         _set(volume["hostPath"], type="")
     if volume.get("downwardAPI"):
@@ -94,6 +97,7 @@ def _volume(volume: JsonObject) -> None:
 
 def _template(spec: JsonObject) -> None:
     template = spec.setdefault("template", {})
+    _set(template, metadata={})
     pod_spec(template.setdefault("spec", {}))
 
 
@@ -161,6 +165,7 @@ def _job(obj: JsonObject) -> None:
 def _service(obj: JsonObject) -> None:
     spec = obj.setdefault("spec", {})
     _set(spec, sessionAffinity="None", type="ClusterIP")
+    _set(obj.setdefault("status", {}), loadBalancer={})
     if spec["sessionAffinity"] == "ClientIP":
         _set(spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}), timeoutSeconds=10800)
     for port in spec.get("ports") or ():
@@ -177,7 +182,6 @@ def _service(obj: JsonObject) -> None:
     if spec["type"] == "LoadBalancer":
         _set(spec, allocateLoadBalancerNodePorts=True)
     services.node_ports(obj)
-    _set(obj.setdefault("status", {}), loadBalancer={})
 
 
 def _webhooks(obj: JsonObject) -> None:

@@ -68,9 +68,25 @@ def label(field: str, value: str) -> list[Fault]:
         return [required(field)]
     found = []
     if len(value) > 63:
-        found.append(invalid(field, value, "must be no more than 63 bytes"))
+        found.append(invalid(field, value, "must be no more than 63 characters"))
     if not LABEL.fullmatch(value):
         found.append(invalid(field, value, LABEL_TEXT))
+    return found
+
+
+def port_name(field: str, value: str) -> list[Fault]:
+    """An ``IANA_SVC_NAME``."""
+    found = []
+    if len(value) > 15:
+        found.append(invalid(field, value, "must be no more than 15 characters"))
+    if not re.fullmatch(r"[-a-z0-9]+", value):
+        found.append(invalid(field, value, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"))
+    elif not re.search(r"[a-z]", value):
+        found.append(invalid(field, value, "must contain at least one letter (a-z)"))
+    if "--" in value:
+        found.append(invalid(field, value, "must not contain consecutive hyphens"))
+    if value.startswith("-") or value.endswith("-"):
+        found.append(invalid(field, value, "must not begin or end with a hyphen"))
     return found
 
 

@@ -13,6 +13,7 @@ from sandbox.builtin.faults import (
     not_found,
     one_of,
     port,
+    port_name,
     required,
 )
 from sandbox.jsontypes import JsonObject, JsonValue
@@ -53,7 +54,6 @@ def pod_spec(spec: JsonObject, path: str) -> Iterator[Fault]:
     yield from one_of(f"{path}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never"))
     policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     yield from one_of(f"{path}.dnsPolicy", spec.get("dnsPolicy"), policies)
-    yield from at_least_zero(spec, path, "terminationGracePeriodSeconds")
 
 
 def _container(container: JsonObject, path: str, volumes: set[str], init: bool) -> Iterator[Fault]:
@@ -81,8 +81,8 @@ def _mounts(container: JsonObject, path: str, volumes: set[str]) -> Iterator[Fau
         place = f"{path}.volumeMounts[{index}]"
         if not mount.get("name"):
             yield required(f"{place}.name")
-        elif mount["name"] not in volumes:
-            yield not_found(f"{place}.name", mount["name"])
+        if mount.get("name", "") not in volumes:
+            yield not_found(f"{place}.name", mount.get("name", ""))
         target = mount.get("mountPath", "")
         if not target:
             yield required(f"{place}.mountPath")
@@ -105,8 +105,7 @@ def _ports(ports: list[JsonObject], path: str) -> Iterator[Fault]:
         yield from one_of(f"{place}.protocol", entry.get("protocol"), _PROTOCOLS)
         name = entry.get("name")
         if name:
-            if len(name) > 15:
-                yield invalid(f"{place}.name", name, "must be no more than 15 characters")
+            yield from port_name(f"{place}.name", name)
             if name in names:
                 yield duplicate(f"{place}.name", name)
             names.add(name)

@@ -37,7 +37,7 @@ def _texts(obj: JsonObject, _: JsonObject | None) -> Iterator[Fault]:
     for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
         yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
     if size > _MEBIBYTE:
-        yield too_long("", _MEBIBYTE)
+        yield too_long("[]", _MEBIBYTE)
 
 
 def _lease(obj: JsonObject, _: JsonObject | None) -> Iterator[Fault]:

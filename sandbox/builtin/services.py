@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from sandbox.builtin.faults import duplicate, invalid, one_of, port, required
+from sandbox.builtin.faults import duplicate, invalid, label, one_of, port, port_name, required
 from sandbox.jsontypes import JsonObject
 from sandbox.schema.validation import Fault
 
+_UNNAMED = {"Name": "", "Protocol": "", "AppProtocol": None, "Port": 0, "TargetPort": 0, "NodePort": 0}
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
@@ -68,6 +69,8 @@ def _ports(ports: list[JsonObject]) -> Iterator[Fault]:
         name = entry.get("name", "")
         if not name and len(ports) > 1:
             yield required(f"{place}.name")
+        if name:
+            yield from label(f"{place}.name", name)
         if name and name in names:
             yield duplicate(f"{place}.name", name)
         names.add(name)
@@ -76,15 +79,15 @@ def _ports(ports: list[JsonObject]) -> Iterator[Fault]:
         target = entry.get("targetPort")
         if isinstance(target, int):
             yield from port(f"{place}.targetPort", target)
-        elif isinstance(target, str) and (not target or len(target) > 15):
-            yield invalid(f"{place}.targetPort", target, "must be no more than 15 characters")
+        elif isinstance(target, str):
+            yield from port_name(f"{place}.targetPort", target)
         node_port = entry.get("nodePort")
         if node_port and not 30000 <= node_port <= 32767:
             why = "provided port is not in the valid range. The range of valid ports is 30000-32767"
             yield invalid(f"{place}.nodePort", node_port, why)
         key = (entry.get("port"), entry.get("protocol"))
         if key in numbers:
-            yield duplicate(place, {"protocol": entry.get("protocol"), "port": entry.get("port")})
+            yield duplicate(place, {**_UNNAMED, "Protocol": entry.get("protocol"), "Port": entry.get("port")})
         numbers.add(key)
 
 

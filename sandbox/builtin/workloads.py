@@ -9,6 +9,8 @@ from sandbox.builtin.pods import pod_spec
 from sandbox.jsontypes import JsonObject, JsonValue
 from sandbox.schema.validation import Fault
 
+MISMATCH = "`selector` does not match template `labels`"
+
 
 def selects(selector: JsonObject, labels: JsonObject) -> bool:
     """Whether a ``metav1.LabelSelector`` holds for labels."""
@@ -36,15 +38,16 @@ def workload(obj: JsonObject, kind: str) -> Iterator[Fault]:
     spec: JsonObject = obj.get("spec") or {}
     yield from at_least_zero(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
     selector = spec.get("selector")
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not selector:
         if selector is None:
             yield required("spec.selector")
+            yield invalid("spec.template.metadata.labels", labels, MISMATCH)
         else:
             named = "deployment" if kind == "ReplicaSet" else kind.lower()
             yield invalid("spec.selector", selector, f"empty selector is invalid for {named}")
-    elif not selects(selector, labels):
-        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    elif not selects(selector, labels or {}):
+        yield invalid("spec.template.metadata.labels", labels, MISMATCH)
     template: JsonObject = (spec.get("template") or {}).get("spec") or {}
     yield from pod_spec(template, "spec.template.spec")
     if template.get("restartPolicy") in ("OnFailure", "Never"):
@@ -61,7 +64,9 @@ def _deployment(spec: JsonObject) -> Iterator[Fault]:
             yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
     strategy: JsonObject = spec.get("strategy") or {}
     rolling = strategy.get("rollingUpdate")
-    yield from one_of("spec.strategy.type", strategy.get("type"), ("Recreate", "RollingUpdate"))
+    if strategy.get("type") not in ("Recreate", "RollingUpdate"):
+        shown = {"Type": strategy.get("type"), "RollingUpdate": rolling}
+        yield from one_of("spec.strategy", shown, ("Recreate", "RollingUpdate"))
     if strategy.get("type") == "Recreate" and rolling is not None:
         why = "may not be specified when strategy `type` is 'Recreate'"
         yield forbidden("spec.strategy.rollingUpdate", why)

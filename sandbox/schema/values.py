@@ -18,7 +18,7 @@ def quote(text: str) -> str:
 def shown(value: JsonValue) -> str:
     """A value after ``Invalid value: ``."""
     if value is None:
-        return '"null"'
+        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
