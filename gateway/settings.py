@@ -83,11 +83,10 @@ class GatewaySettings(ServiceSettings):
         "counts as not known.",
     )
     identity: str = Field("", max_length=253, description="Name in the lease; empty: host name and a random part.")
-    lease_duration_seconds: float = Field(
-        15.0,
+    lease_duration_seconds: int = Field(
+        15,
         ge=1,
         le=3600,
-        allow_inf_nan=False,
         description="Seconds after which a silent leader loses the lease.",
     )
     lease_renew_deadline_seconds: float = Field(
@@ -98,7 +97,7 @@ class GatewaySettings(ServiceSettings):
     )
 
     def faults(self) -> Iterator[Fault]:
-        """Files that belong together, and times that must be in order: retry < renew deadline < duration."""
+        """Files that belong together, and times that must be in order: 1.2 * retry < renew deadline < duration."""
         yield from super().faults()
         names = ("service_tls_ca", "service_tls_cert", "service_tls_key")
         given = [flag(name) for name in names if getattr(self, name)]
@@ -107,8 +106,8 @@ class GatewaySettings(ServiceSettings):
                 yield Fault(name, f"is required with {' and '.join(given)}")
         if self.lease_renew_deadline_seconds >= self.lease_duration_seconds:
             yield Fault("lease_renew_deadline_seconds", "must be less than --lease-duration-seconds")
-        if self.lease_retry_seconds >= self.lease_renew_deadline_seconds:
-            yield Fault("lease_retry_seconds", "must be less than --lease-renew-deadline-seconds")
+        if self.lease_retry_seconds * 1.2 >= self.lease_renew_deadline_seconds:
+            yield Fault("lease_retry_seconds", "times 1.2 must be less than --lease-renew-deadline-seconds")
         if self.backoff_base_seconds > self.backoff_max_seconds:
             yield Fault("backoff_base_seconds", "must not be more than --backoff-max-seconds")
 
