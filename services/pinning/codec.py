@@ -1,0 +1,201 @@
+"""Protobuf to domain and back: strict documents, observed objects, decisions as outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from ome.common.v1 import common_pb2
+from ome.pinning.v1 import pinning_pb2
+from services.kit import canonical, errors
+from services.kit.jsontypes import JsonObject
+from services.pinning import machine
+from services.pinning.interests import Wanted
+from services.pinning.isvc import BadInferenceService, InferenceService, parse
+from services.pinning.snapshots import Snapshot, Unusable, check
+from services.pinning.sources import CSR, SR, Reference, Source
+
+KIND = {CSR: pinning_pb2.RUNTIME_KIND_CLUSTER_SERVING_RUNTIME, SR: pinning_pb2.RUNTIME_KIND_SERVING_RUNTIME}
+API_VERSION = "ome.pinning.v1"
+IDENTITY = (("namespace", "namespace"), ("name", "name"), ("uid", "uid"), ("resource_version", "resourceVersion"))
+
+
+class Fault(Exception):
+    """An InferenceService that cannot be read: error reason, and field paths with texts."""
+
+    def __init__(self, reason: str, violations: list[errors.Violation]) -> None:
+        super().__init__("; ".join(item.description for item in violations))
+        self.reason = reason
+        self.violations = violations
+
+    def rpc_error(self) -> errors.RpcError:
+        """The same as INVALID_ARGUMENT."""
+        return errors.invalid_argument(self.reason, self.violations)
+
+
+def require_now(meta: common_pb2.RequestMeta) -> None:
+    """Refuse a request without time (MISSING_FIELD)."""
+    if not meta.HasField("now"):
+        raise errors.invalid_argument(
+            "MISSING_FIELD", [errors.Violation("meta.now", "the time of the decision is missing; set it")]
+        )
+
+
+def document(data: bytes, field: str) -> JsonObject:
+    """A strictly decoded document; INVALID_ARGUMENT with the reason of section 2 naming `field`."""
+    try:
+        return canonical.decode(data)
+    except canonical.DocumentError as error:
+        raise errors.invalid_argument(error.reason, [errors.Violation(field, error.detail)]) from None
+
+
+def inference_service(manifest: common_pb2.Manifest, field: str) -> InferenceService:
+    """The InferenceService of a manifest. Raises Fault; RpcError for an identity that is absent or not the JSON's."""
+    try:
+        parsed = canonical.decode(manifest.json)
+    except canonical.DocumentError as error:
+        raise Fault(error.reason, [errors.Violation(f"{field}.json", error.detail)]) from None
+    _check_identity(manifest.ref, parsed, field)
+    try:
+        return parse(parsed)
+    except BadInferenceService as error:
+        raise Fault(
+            "INVALID_FIELD", [errors.Violation(f"{field}.json:{item.field}", item.message) for item in error.faults]
+        ) from None
+
+
+def _check_identity(ref: common_pb2.ObjectRef, parsed: JsonObject, field: str) -> None:
+    metadata = parsed.get("metadata")
+    stored: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    wrong: list[errors.Violation] = []
+    missing: list[errors.Violation] = []
+    for name, key in IDENTITY:
+        typed = str(getattr(ref, name))
+        if typed and typed != stored.get(key, ""):
+            text = f'is "{typed}" but metadata.{key} is "{stored.get(key, "")}"; send both from one object'
+            wrong.append(errors.Violation(f"{field}.ref.{name}", text))
+        if name in ("name", "uid") and not stored.get(key):
+            missing.append(errors.Violation(f"{field}.json:metadata.{key}", f"metadata.{key} is missing"))
+    if wrong:
+        raise errors.invalid_argument("IDENTITY_MISMATCH", wrong)
+    if missing:
+        raise errors.invalid_argument("MISSING_FIELD", missing)
+
+
+def snapshot(parsed: JsonObject) -> Snapshot:
+    """A ControllerRevision as read; wrong types count as absent and then fail the checks of section 4."""
+    metadata = parsed.get("metadata")
+    meta: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    number = parsed.get("revision")
+    return Snapshot(
+        name=str(meta.get("name") or ""),
+        uid=str(meta.get("uid") or ""),
+        resource_version=str(meta.get("resourceVersion") or ""),
+        labels=_texts(meta.get("labels")),
+        annotations=_texts(meta.get("annotations")),
+        revision=number if isinstance(number, int) else 0,
+        terminating=bool(meta.get("deletionTimestamp")),
+        data=parsed.get("data"),
+    )
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {key: item for key, item in value.items() if isinstance(item, str)}
+
+
+class View:
+    """The observed objects of a request, looked up by the interest they answer."""
+
+    def __init__(self, observed: Iterable[common_pb2.Observed]) -> None:
+        self._by_interest = {item.interest.SerializeToString(deterministic=True): item for item in observed}
+
+    def find(self, interest: common_pb2.Interest) -> common_pb2.Observed | None:
+        """What was observed for an interest, None when it was not supplied."""
+        return self._by_interest.get(interest.SerializeToString(deterministic=True))
+
+    def complete(self, wanted: Wanted) -> bool:
+        """Whether every wanted interest was supplied."""
+        return all(self.find(item) is not None for item in wanted.all())
+
+    def snapshot(self, interest: common_pb2.Interest | None, reference: Reference) -> machine.SnapshotView | None:
+        """One snapshot checked against the reference; None without an interest."""
+        if interest is None:
+            return None
+        observed = self.find(interest)
+        if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
+            return machine.Undetermined(_error(observed))
+        if observed.presence != common_pb2.PRESENCE_FOUND or not observed.objects:
+            return machine.Missing()
+        try:
+            return check(snapshot(canonical.decode(observed.objects[0].json)), reference)
+        except canonical.DocumentError as error:
+            return machine.Broken("RevisionInvalid", f"data is not readable: {error.detail}")
+        except Unusable as error:
+            return machine.Broken(error.reason, error.cause)
+
+    def live(self, wanted: Wanted, reference: Reference) -> machine.LiveView:
+        """The live runtime: the first scope that has it; an undetermined scope is never taken as absent."""
+        for source, interest in wanted.runtimes:
+            observed = self.find(interest)
+            if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
+                return machine.Undetermined(_error(observed))
+            if observed.presence == common_pb2.PRESENCE_FOUND and observed.objects:
+                return _live(source, observed.objects[0].json)
+        return machine.Absent(reference.absent)
+
+    def known(self, wanted: Wanted) -> list[Snapshot] | machine.Undetermined:
+        """Every snapshot in view of the sets, whole ones before metadata; Undetermined while a set is incomplete."""
+        found: dict[str, Snapshot] = {}
+        for interest in wanted.sets:
+            observed = self.find(interest)
+            if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
+                return machine.Undetermined(_error(observed))
+            for manifest in observed.objects:
+                try:
+                    item = snapshot(canonical.decode(manifest.json))
+                except canonical.DocumentError:
+                    item = Snapshot(manifest.ref.name, "", "", {}, {}, 0, False)
+                if item.name not in found or item.data is not None:
+                    found[item.name] = item
+        return list(found.values())
+
+
+def _error(observed: common_pb2.Observed | None) -> str:
+    return (observed.error if observed is not None else "") or "not known yet"
+
+
+def _live(source: Source, data: bytes) -> machine.Live:
+    try:
+        spec = canonical.decode(data).get("spec")
+        if spec is None:
+            spec = {}
+        if not isinstance(spec, dict):
+            return machine.Live(source, refused="spec is not an object")
+        encoded = canonical.canonical(spec)
+    except canonical.DocumentError as error:
+        return machine.Live(source, refused=error.detail)
+    unpinnable = ""
+    if encoded == b"{}":
+        unpinnable = f"{source} has an empty spec"
+    elif spec.get("disabled") is True:
+        unpinnable = f"{source} is disabled"
+    return machine.Live(source, canonical.digest(encoded), encoded, unpinnable=unpinnable)
+
+
+def response_meta(request: Message) -> common_pb2.ResponseMeta:
+    """Meta of an answer: the decision id is a digest of the request without its request id."""
+    clone = type(request)()
+    clone.CopyFrom(request)
+    if clone.HasField("meta"):
+        clone.meta.ClearField("request_id")  # type: ignore[attr-defined]
+    decision_id = canonical.digest(clone.SerializeToString(deterministic=True))
+    return common_pb2.ResponseMeta(decision_id=decision_id, api_version=API_VERSION)
+
+
+def source(value: Source) -> pinning_pb2.Source:
+    """A source as a message."""
+    return pinning_pb2.Source(kind=KIND[value.kind], namespace=value.namespace, name=value.name)
