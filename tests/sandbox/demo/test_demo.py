@@ -95,7 +95,8 @@ def test_on_a_terminal_it_stays_up_until_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_an_interruption_amid_the_story_leaves_nothing_behind(tmp_path: Path) -> None:
-    demo = subprocess.Popen([*DEMO, "--dir", str(tmp_path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    command = [*DEMO, "--dir", str(tmp_path)]
+    demo = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     assert demo.stdout is not None
     for line in demo.stdout:
         if line.startswith("2. "):
