@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from google.protobuf.descriptor import ServiceDescriptor
 
@@ -11,10 +12,10 @@ from services.kit import errors
 T = TypeVar("T")
 
 
-def servicer(base: type[T], service: ServiceDescriptor) -> T:
-    """A servicer of generated class `base` that refuses every method of `service`."""
+def servicer(base: Callable[[], T], service: ServiceDescriptor) -> T:
+    """A servicer of the generated class `base` that refuses every method of `service`."""
     methods = {name: _refuse(f"{service.full_name}/{name}") for name in service.methods_by_name}
-    return type(f"Unimplemented{service.name}", (base,), methods)()
+    return cast(T, type(f"Unimplemented{service.name}", (cast(type, base),), methods)())
 
 
 def _refuse(method: str) -> Any:
