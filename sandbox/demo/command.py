@@ -22,6 +22,8 @@ from sandbox.suite import Suite
 from services.kit.settings import load
 
 PROG = "ome-sandbox demo"
+PIN_WRITES = 3
+"""Snapshot, status, event."""
 
 
 class DemoSettings(BaseModel):
@@ -88,17 +90,18 @@ def _clear(logs: Path) -> None:
 
 
 def _draw(teller: Teller, collector: TraceCollector, seconds: float) -> None:
-    """The trace of the roll forward, or of whatever reconcile wrote most."""
-    def look() -> list[Span] | None:
-        best: list[Span] = []
-        for root in collector.find("reconcile"):
-            spans = collector.trace(root.trace_id)
-            if {"ome-gateway", "ome-pinning"} <= {span.service for span in spans} and len(spans) > len(best):
-                best = spans
-        return best if any(span.name == "kube.write" for span in best) else None
+    """The latest reconcile that made a snapshot and persisted the pin: the roll forward."""
 
-    spans = eventually(look, seconds, "a trace of gateway and pinning with a write in it was received")
-    teller.heading("One reconcile, across processes")
+    def look() -> list[Span] | None:
+        for root in reversed(collector.find("reconcile")):
+            spans = collector.trace(root.trace_id)
+            writes = [span for span in spans if span.name == "kube.write"]
+            if "ome-pinning" in {span.service for span in spans} and len(writes) >= PIN_WRITES:
+                return spans
+        return None
+
+    spans = eventually(look, seconds, "a trace of gateway and pinning with the writes of a pin was received")
+    teller.heading("The reconcile that rolled forward, across processes")
     teller.prose(f"trace {spans[0].trace_id}")
     teller.output(draw(spans))
 

@@ -89,7 +89,7 @@ class Story:
         self._show_events("RuntimePinned")
 
     def _drift(self) -> None:
-        self.teller.prose("An edit of the live runtime is seen, told, and not applied: the pods stay on the snapshot.")
+        self.teller.prose("An edit of the live runtime is seen, told, and not applied: the snapshot stays in force.")
         self._edit_runtime("good morning")
         status = self._expect("condition RuntimeDrifted is True", lambda s: _drifted(s) == "RevisionMismatch")
         self._same(status, self.first)
@@ -150,7 +150,7 @@ class Story:
         for obj in documents(MANIFESTS / file):
             meta, plural = obj["metadata"], PLURALS[obj["kind"]]
             self.kube.create(path_of(obj["apiVersion"], plural, meta.get("namespace", "")), obj)
-            group = obj["apiVersion"].rpartition("/")[0].rpartition("/")[0]
+            group = obj["apiVersion"].rpartition("/")[0]
             kind = obj["kind"].lower() + (f".{group}" if group else "")
             self.teller.output([f"{kind}/{meta['name']} created"])
 
@@ -191,11 +191,12 @@ class Story:
         self.teller.output(aligned(rows(table, labels=["ome.io/revision-hash"])))
 
     def _show_events(self, reason: str) -> None:
-        wanted = f"--for inferenceservice/{NAME}"
-        self.teller.command(f"kubectl -n {NAMESPACE} events {wanted}")
-        lines = rows(self.kube.table(EVENTS))
-        place = lines[0].index("REASON")
-        self.teller.output(aligned([row for row in lines if not reason or row[place] in ("REASON", reason)]))
+        selector = f"involvedObject.name={NAME}" + (f",reason={reason}" if reason else "")
+        self.teller.command(f"kubectl -n {NAMESPACE} get events --field-selector {selector}")
+        table = self.kube.table(EVENTS, fieldSelector=selector)
+        # In the order of their writing: kubectl's --sort-by knows whole seconds only.
+        table["rows"].sort(key=lambda row: int(row["object"]["metadata"]["resourceVersion"]))
+        self.teller.output(aligned(rows(table)))
 
     # what is waited for
 

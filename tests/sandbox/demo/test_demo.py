@@ -46,7 +46,7 @@ def test_the_story_is_told_and_ends_with_status_0(tmp_path: Path) -> None:
         assert reason in told
     assert "live spec differs; bump ome.io/runtime-sync annotation to advance" in told
     assert "$ kubectl -n echo-lab annotate isvc echo ome.io/runtime-sync=1 --overwrite" in told
-    tree = told[told.index("One reconcile, across processes") :]
+    tree = told[told.index("The reconcile that rolled forward, across processes") :]
     assert {"ome-gateway", "ome-pinning"} <= set(re.findall(r"ome-\w+", tree))
     assert all(name in tree for name in ("reconcile", "rpc.client", "rpc.server", "kube.write"))
     assert "\033[" not in told, "no colours into a file"
