@@ -4,58 +4,63 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ome.common.v1 import common_pb2
 from services.kit import names
 from services.pinning.isvc import InferenceService
 from services.pinning.snapshots import LABEL_OF
-from services.pinning.sources import CSR, SR, Reference, Source
+from services.pinning.sources import Reference, Source
 
 OME_API = "ome.io/v1beta1"
 REVISION_API = "apps/v1"
 REVISION = "ControllerRevision"
 
 
-def runtime(source: Source) -> common_pb2.Interest:
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """An object by name, or a set by label and name prefix, that a decision depends on."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    name_prefix: str = ""
+    metadata_only: bool = False
+
+
+def runtime(source: Source) -> Interest:
     """The live runtime of a source."""
-    return common_pb2.Interest(api_version=OME_API, kind=source.kind, namespace=source.namespace, name=source.name)
+    return Interest(OME_API, source.kind, source.namespace, source.name)
 
 
-def snapshot(namespace: str, name: str) -> common_pb2.Interest:
+def snapshot(namespace: str, name: str) -> Interest:
     """One snapshot by name, whole."""
-    return common_pb2.Interest(api_version=REVISION_API, kind=REVISION, namespace=namespace, name=name)
+    return Interest(REVISION_API, REVISION, namespace, name)
 
 
-def labelled(namespace: str, name: str) -> common_pb2.Interest:
+def labelled(namespace: str, name: str) -> Interest:
     """All snapshots labelled with a runtime's name, whole."""
-    label = common_pb2.KeyValue(key=LABEL_OF, value=names.bound_label(name))
-    return common_pb2.Interest(api_version=REVISION_API, kind=REVISION, namespace=namespace, match_labels=[label])
+    return Interest(REVISION_API, REVISION, namespace, labels=((LABEL_OF, names.bound_label(name)),))
 
 
-def prefixed(namespace: str, prefix: str) -> common_pb2.Interest:
+def prefixed(namespace: str, prefix: str) -> Interest:
     """All revisions whose name begins with a prefix of 1.3: they hold names, whatever they are; metadata only."""
-    return common_pb2.Interest(
-        api_version=REVISION_API, kind=REVISION, namespace=namespace, name_prefix=f"{prefix}-", metadata_only=True
-    )
+    return Interest(REVISION_API, REVISION, namespace, name_prefix=f"{prefix}-", metadata_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The interests of a decision by what they are for."""
 
-    runtimes: tuple[tuple[Source, common_pb2.Interest], ...] = ()
-    explicit: common_pb2.Interest | None = None
-    pinned: common_pb2.Interest | None = None
-    sets: tuple[common_pb2.Interest, ...] = ()
+    runtimes: tuple[tuple[Source, Interest], ...] = ()
+    explicit: Interest | None = None
+    pinned: Interest | None = None
+    sets: tuple[Interest, ...] = ()
 
-    def all(self) -> list[common_pb2.Interest]:
+    def all(self) -> list[Interest]:
         """Every interest once, in a fixed order."""
         named = [interest for _, interest in self.runtimes]
         single = [item for item in (self.explicit, self.pinned) if item is not None]
-        result: list[common_pb2.Interest] = []
-        for item in (*named, *single, *self.sets):
-            if item not in result:
-                result.append(item)
-        return result
+        return list(dict.fromkeys((*named, *single, *self.sets)))
 
 
 def wanted(isvc: InferenceService, ome_namespace: str) -> Wanted:
@@ -79,9 +84,6 @@ def may_advance(isvc: InferenceService) -> bool:
     return not isvc.pin or not isvc.reference.shapes(isvc.pin) or (isvc.token != "" and isvc.token != isvc.last)
 
 
-def _sets(reference: Reference, namespace: str) -> tuple[common_pb2.Interest, ...]:
+def _sets(reference: Reference, namespace: str) -> tuple[Interest, ...]:
     prefixes = [prefixed(namespace, source.prefix) for source in reference.sources()]
     return (labelled(namespace, reference.name), *prefixes)
-
-
-__all__ = ["CSR", "SR", "Wanted", "labelled", "may_advance", "prefixed", "runtime", "snapshot", "wanted"]

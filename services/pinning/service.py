@@ -11,7 +11,8 @@ from ome.common.v1 import common_pb2
 from ome.pinning.v1 import pinning_pb2, pinning_pb2_grpc
 from services.kit import canonical, errors
 from services.kit.jsontypes import JsonObject
-from services.pinning import actions, admission, answers, codec, diff, interests, resolve
+from services.pinning import actions, admission, diff, interests, resolve
+from services.pinning.codec import answers, requests
 from services.pinning.creation import candidate
 from services.pinning.isvc import FieldFault, InferenceService
 from services.pinning.snapshots import Unusable, check
@@ -25,11 +26,11 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
 
     async def Reconcile(self, request: pinning_pb2.ReconcileRequest, context: object) -> pinning_pb2.ReconcileResponse:
         """One pass (spec 5). A bad InferenceService is a normal answer with one RuntimePinError."""
-        codec.require_now(request.meta)
-        answer = pinning_pb2.ReconcileResponse(meta=codec.response_meta(request))
+        requests.require_now(request.meta)
+        answer = pinning_pb2.ReconcileResponse(meta=answers.response_meta(request))
         try:
             outcome, pin = _decide(request.observation)
-        except codec.Fault as fault:
+        except requests.Fault as fault:
             answer.outcome.CopyFrom(answers.unreadable(request.observation.isvc, str(fault)))
             return answer
         answer.outcome.CopyFrom(outcome)
@@ -39,21 +40,21 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
 
     async def Resolve(self, request: pinning_pb2.ResolveRequest, context: object) -> pinning_pb2.ResolveResponse:
         """The decision of a pass for anybody; a bad InferenceService is INVALID_ARGUMENT here."""
-        codec.require_now(request.meta)
+        requests.require_now(request.meta)
         try:
             outcome, pin = _decide(request.observation)
-        except codec.Fault as fault:
+        except requests.Fault as fault:
             raise fault.rpc_error() from None
-        return pinning_pb2.ResolveResponse(meta=codec.response_meta(request), outcome=outcome, pin=pin)
+        return pinning_pb2.ResolveResponse(meta=answers.response_meta(request), outcome=outcome, pin=pin)
 
     async def HashRuntime(
         self, request: pinning_pb2.HashRuntimeRequest, context: object
     ) -> pinning_pb2.HashRuntimeResponse:
         """Digest, canonical bytes and, with a source, the first candidate name (spec 2, 3)."""
-        data = canonical.canonical(codec.document(request.spec, "spec"))
+        data = canonical.canonical(requests.document(request.spec, "spec"))
         digest = canonical.digest(data)
         answer = pinning_pb2.HashRuntimeResponse(
-            meta=codec.response_meta(request),
+            meta=answers.response_meta(request),
             digest=digest,
             short=canonical.short(digest),
             algorithm=canonical.ALGORITHM,
@@ -71,7 +72,7 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
         right, right_digest = _side(request.right, "right")
         found, truncated = diff.differences(left, right)
         answer = pinning_pb2.DiffRevisionsResponse(
-            meta=codec.response_meta(request), left_digest=left_digest, right_digest=right_digest, truncated=truncated
+            meta=answers.response_meta(request), left_digest=left_digest, right_digest=right_digest, truncated=truncated
         )
         for item in found:
             answer.changes.add(
@@ -85,7 +86,7 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
     async def Validate(self, request: pinning_pb2.ValidateRequest, context: object) -> pinning_pb2.ValidateResponse:
         """Admission (spec 6); a denial is a normal answer."""
         verdict = _judge(request)
-        answer = pinning_pb2.ValidateResponse(meta=codec.response_meta(request))
+        answer = pinning_pb2.ValidateResponse(meta=answers.response_meta(request))
         answer.result.allowed = verdict.denied is None
         answer.result.warnings.extend(verdict.warnings)
         if verdict.denied is not None:
@@ -97,11 +98,11 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
         self, request: pinning_pb2.PlanActionRequest, context: object
     ) -> pinning_pb2.PlanActionResponse:
         """The patch an action means, or why it is refused (FAILED_PRECONDITION; ABORTED when the caller is behind)."""
-        codec.require_now(request.meta)
+        requests.require_now(request.meta)
         try:
-            isvc = codec.inference_service(request.observation.isvc, "observation.isvc")
+            isvc = requests.inference_service(request.observation.isvc, "observation.isvc")
             planned = _plan(request, isvc)
-        except codec.Fault as fault:
+        except requests.Fault as fault:
             raise fault.rpc_error() from None
         except actions.Refusal as refusal:
             if refusal.lost:
@@ -119,14 +120,14 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
 
 def _decide(seen: common_pb2.Observation) -> tuple[common_pb2.Outcome, pinning_pb2.PinSummary | None]:
     """Outcome and summary of a pass; the summary is absent for a deleted InferenceService or an incomplete view."""
-    isvc = codec.inference_service(seen.isvc, "observation.isvc")
+    isvc = requests.inference_service(seen.isvc, "observation.isvc")
     if isvc.deleting:
         done = common_pb2.Outcome(flow=common_pb2.FLOW_PROCEED, disposition=common_pb2.DISPOSITION_DONE)
         done.valid_until.CopyFrom(answers.FOREVER)
         return done, None
     namespace = seen.ome_namespace or "ome"
     wanted = interests.wanted(isvc, namespace)
-    view = codec.View(seen.objects)
+    view = requests.View(seen.objects)
     if not view.complete(wanted):
         return answers.ask_again(wanted), None
     observed = resolve.Observed()
@@ -143,7 +144,7 @@ def _decide(seen: common_pb2.Observation) -> tuple[common_pb2.Outcome, pinning_p
 
 
 def _source(message: pinning_pb2.Source) -> Source:
-    kinds = {value: key for key, value in codec.KIND.items()}
+    kinds = {value: key for key, value in answers.KIND.items()}
     kind = kinds.get(message.kind)
     faults = []
     if kind is None:
@@ -165,10 +166,10 @@ def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
     if which is None:
         raise errors.invalid_argument("MISSING_FIELD", [errors.Violation(field, "set snapshot or live_spec")])
     if which == "live_spec":
-        data = canonical.canonical(codec.document(side.live_spec, f"{field}.live_spec"))
+        data = canonical.canonical(requests.document(side.live_spec, f"{field}.live_spec"))
         return canonical.decode(data), canonical.digest(data)
-    parsed = codec.document(side.snapshot.json, f"{field}.snapshot.json")
-    snapshot = codec.snapshot(parsed)
+    parsed = requests.document(side.snapshot.json, f"{field}.snapshot.json")
+    snapshot = requests.snapshot(parsed)
     try:
         usable = check(snapshot, None)
     except Unusable as error:
@@ -179,10 +180,10 @@ def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
 
 def _judge(request: pinning_pb2.ValidateRequest) -> admission.Verdict:
     asked = request.admission
-    new = codec.document(asked.object.json, "admission.object.json")
+    new = requests.document(asked.object.json, "admission.object.json")
     old = None
     if asked.operation == common_pb2.OPERATION_UPDATE:
-        old = codec.document(asked.old_object.json, "admission.old_object.json")
+        old = requests.document(asked.old_object.json, "admission.old_object.json")
     elif asked.operation != common_pb2.OPERATION_CREATE:
         raise errors.invalid_argument(
             "INVALID_FIELD", [errors.Violation("admission.operation", "set OPERATION_CREATE or OPERATION_UPDATE")]
@@ -231,7 +232,7 @@ def _plan_pin(request: pinning_pb2.PlanActionRequest, isvc: InferenceService) ->
     interest = interests.snapshot(request.observation.ome_namespace or "ome", revision)
     if isvc.reference is None:
         return actions.pin(isvc, revision, None)
-    view = codec.View(request.observation.objects)
+    view = requests.View(request.observation.objects)
     if view.find(interest) is None:
         text = f"ControllerRevision {interest.namespace}/{revision} is not among the observed objects; add it"
         raise errors.invalid_argument("MISSING_FIELD", [errors.Violation("observation.objects", text)])
@@ -241,7 +242,7 @@ def _plan_pin(request: pinning_pb2.PlanActionRequest, isvc: InferenceService) ->
 def _action_answer(
     request: pinning_pb2.PlanActionRequest, isvc: InferenceService, planned: actions.Planned
 ) -> pinning_pb2.PlanActionResponse:
-    answer = pinning_pb2.PlanActionResponse(meta=codec.response_meta(request))
+    answer = pinning_pb2.PlanActionResponse(meta=answers.response_meta(request))
     answer.answer.preview = planned.preview
     answer.answer.already_applied = planned.patch is None
     if planned.patch is not None:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import orjson
 from google.protobuf import timestamp_pb2
+from google.protobuf.message import Message
 
 from ome.common.v1 import common_pb2
 from ome.pinning.v1 import pinning_pb2
 from services.kit import canonical
-from services.pinning import codec, outcome
+from services.pinning import outcome
+from services.pinning.codec.requests import interest_message
 from services.pinning.interests import REVISION, REVISION_API, Wanted
 from services.pinning.isvc import InferenceService
 from services.pinning.machine import Live, Undetermined
 from services.pinning.resolve import Resolution
 from services.pinning.snapshots import GC_MARK
+from services.pinning.sources import CSR, SR, Source
 
+KIND = {CSR: pinning_pb2.RUNTIME_KIND_CLUSTER_SERVING_RUNTIME, SR: pinning_pb2.RUNTIME_KIND_SERVING_RUNTIME}
+API_VERSION = "ome.pinning.v1"
 FOREVER = timestamp_pb2.Timestamp(seconds=253402300799)  # 9999-12-31: nothing of pinning depends on time
 
 
 def ask_again(wanted: Wanted) -> common_pb2.Outcome:
     """An outcome that only names what is needed."""
     return common_pb2.Outcome(
-        flow=common_pb2.FLOW_ASK_AGAIN, disposition=common_pb2.DISPOSITION_DONE, interests=wanted.all()
+        flow=common_pb2.FLOW_ASK_AGAIN,
+        disposition=common_pb2.DISPOSITION_DONE,
+        interests=[interest_message(item) for item in wanted.all()],
     )
 
 
@@ -42,7 +49,9 @@ def build(
 ) -> common_pb2.Outcome:
     """The outcome of a resolution."""
     decision = found.decision
-    result = common_pb2.Outcome(interests=wanted.all(), disposition=common_pb2.DISPOSITION_DONE)
+    result = common_pb2.Outcome(
+        interests=[interest_message(item) for item in wanted.all()], disposition=common_pb2.DISPOSITION_DONE
+    )
     result.flow = common_pb2.FLOW_COMMIT_AND_STOP if _changes_pin(isvc, found) else common_pb2.FLOW_PROCEED
     result.writes.extend(_writes(found, namespace))
     patch = outcome.status_patch(isvc, decision)
@@ -129,8 +138,23 @@ def summary(found: Resolution) -> pinning_pb2.PinSummary:
         pinned_revision=decision.pin,
     )
     if isinstance(found.live, Live):
-        result.source.CopyFrom(codec.source(found.live.source))
+        result.source.CopyFrom(source(found.live.source))
     if decision.drift is not None:
         result.drift_reason = decision.drift.reason
         result.drift_message = decision.drift.message
     return result
+
+
+def response_meta(request: Message) -> common_pb2.ResponseMeta:
+    """Meta of an answer: the decision id is a digest of the request without its request id."""
+    clone = type(request)()
+    clone.CopyFrom(request)
+    if clone.HasField("meta"):
+        clone.meta.ClearField("request_id")  # type: ignore[attr-defined]
+    decision_id = canonical.digest(clone.SerializeToString(deterministic=True))
+    return common_pb2.ResponseMeta(decision_id=decision_id, api_version=API_VERSION)
+
+
+def source(value: Source) -> pinning_pb2.Source:
+    """A source as a message."""
+    return pinning_pb2.Source(kind=KIND[value.kind], namespace=value.namespace, name=value.name)

@@ -1,24 +1,19 @@
-"""Protobuf to domain and back: strict documents, observed objects, decisions as outcomes."""
+"""Protobuf to domain: strict documents, identities, observed objects by the interest they answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf.message import Message
-
 from ome.common.v1 import common_pb2
-from ome.pinning.v1 import pinning_pb2
 from services.kit import canonical, errors
 from services.kit.jsontypes import JsonObject
 from services.pinning import machine
-from services.pinning.interests import Wanted
+from services.pinning.interests import Interest, Wanted
 from services.pinning.isvc import BadInferenceService, InferenceService, parse
 from services.pinning.snapshots import Snapshot, Unusable, check
-from services.pinning.sources import CSR, SR, Reference, Source
+from services.pinning.sources import Reference, Source
 
-KIND = {CSR: pinning_pb2.RUNTIME_KIND_CLUSTER_SERVING_RUNTIME, SR: pinning_pb2.RUNTIME_KIND_SERVING_RUNTIME}
-API_VERSION = "ome.pinning.v1"
 IDENTITY = (("namespace", "namespace"), ("name", "name"), ("uid", "uid"), ("resource_version", "resourceVersion"))
 
 
@@ -107,21 +102,34 @@ def _texts(value: object) -> dict[str, str]:
     return {key: item for key, item in value.items() if isinstance(item, str)}
 
 
+def interest_message(interest: Interest) -> common_pb2.Interest:
+    """An interest as the gateway gets it and echoes it."""
+    return common_pb2.Interest(
+        api_version=interest.api_version,
+        kind=interest.kind,
+        namespace=interest.namespace,
+        name=interest.name,
+        match_labels=[common_pb2.KeyValue(key=key, value=value) for key, value in interest.labels],
+        name_prefix=interest.name_prefix,
+        metadata_only=interest.metadata_only,
+    )
+
+
 class View:
     """The observed objects of a request, looked up by the interest they answer."""
 
     def __init__(self, observed: Iterable[common_pb2.Observed]) -> None:
         self._by_interest = {item.interest.SerializeToString(deterministic=True): item for item in observed}
 
-    def find(self, interest: common_pb2.Interest) -> common_pb2.Observed | None:
+    def find(self, interest: Interest) -> common_pb2.Observed | None:
         """What was observed for an interest, None when it was not supplied."""
-        return self._by_interest.get(interest.SerializeToString(deterministic=True))
+        return self._by_interest.get(interest_message(interest).SerializeToString(deterministic=True))
 
     def complete(self, wanted: Wanted) -> bool:
         """Whether every wanted interest was supplied."""
         return all(self.find(item) is not None for item in wanted.all())
 
-    def snapshot(self, interest: common_pb2.Interest | None, reference: Reference) -> machine.SnapshotView | None:
+    def snapshot(self, interest: Interest | None, reference: Reference) -> machine.SnapshotView | None:
         """One snapshot checked against the reference; None without an interest."""
         if interest is None:
             return None
@@ -184,18 +192,3 @@ def _live(source: Source, data: bytes) -> machine.Live:
     elif spec.get("disabled") is True:
         unpinnable = f"{source} is disabled"
     return machine.Live(source, canonical.digest(encoded), encoded, unpinnable=unpinnable)
-
-
-def response_meta(request: Message) -> common_pb2.ResponseMeta:
-    """Meta of an answer: the decision id is a digest of the request without its request id."""
-    clone = type(request)()
-    clone.CopyFrom(request)
-    if clone.HasField("meta"):
-        clone.meta.ClearField("request_id")  # type: ignore[attr-defined]
-    decision_id = canonical.digest(clone.SerializeToString(deterministic=True))
-    return common_pb2.ResponseMeta(decision_id=decision_id, api_version=API_VERSION)
-
-
-def source(value: Source) -> pinning_pb2.Source:
-    """A source as a message."""
-    return pinning_pb2.Source(kind=KIND[value.kind], namespace=value.namespace, name=value.name)

@@ -1,0 +1,1 @@
+"""Protobuf to domain (`requests`) and back (`answers`)."""
