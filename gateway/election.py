@@ -267,8 +267,8 @@ class Election:
 
     async def _give_back(self, lease: CachedObject) -> None:
         now = self._now().astimezone(UTC).strftime(MICRO_TIME)
-        spec = dict(_spec(lease)) | {
-            "holderIdentity": "",
+        # An empty holder is refused; a lease that nobody holds has none.
+        spec = {key: value for key, value in _spec(lease).items() if key != "holderIdentity"} | {
             "leaseDurationSeconds": 1,
             "renewTime": now,
             "acquireTime": now,
