@@ -41,7 +41,6 @@ class Controller:
         self._reconciler = reconciler
         self._workers = workers
         self._clock = clock
-        self._metrics = metrics
         self._resync_seconds = resync_seconds
         self._resync: Timer | None = None
         self._leading = False
@@ -63,7 +62,6 @@ class Controller:
         if self._leading:
             return
         self._leading = True
-        self._metrics.leading(True)
         self._reconciler.forget_all()
         self._queue.open()
         self._look_at_all()
@@ -75,7 +73,6 @@ class Controller:
         if not self._leading:
             return
         self._leading = False
-        self._metrics.leading(False)
         self._queue.close()
         if self._resync is not None:
             self._resync.cancel()

@@ -37,7 +37,6 @@ class Metrics:
         self._depth = Gauge(
             "ome_gateway_queue_depth", "InferenceServices that wait for a pass.", ("lane",), registry=registry
         )
-        self._leader = Gauge("ome_gateway_leader", "1 while this process leads, else 0.", registry=registry)
 
     def watch_queue(self, lane: str, depth: Callable[[], int]) -> None:
         """Reports the depth of a lane whenever metrics are read."""
@@ -51,10 +50,6 @@ class Metrics:
         """A pass ended."""
         self._passes.labels(outcome).inc()
         self._duration.observe(seconds)
-
-    def leading(self, leads: bool) -> None:
-        """This process began or ceased to lead."""
-        self._leader.set(1 if leads else 0)
 
     def apply(self, updates: Iterable[pb.MetricUpdate]) -> None:
         """Applies what services asked for. An update that fits no metric is logged and dropped."""

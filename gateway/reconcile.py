@@ -142,9 +142,7 @@ class Reconciler:
         except CallError as error:
             if error.failing is Failing.TERMINAL:
                 return await self._refused(isvc, memory, snapshot, error, interval)
-            return Verdict(
-                Result.RETRY, at_least=error.retry_after, cause=str(error), shared=error.code == "UNAVAILABLE"
-            )
+            return Verdict(Result.RETRY, at_least=error.retry_after, cause=str(error), shared=error.shared)
         except NotLeader:
             return Verdict(Result.NOT_LEADER)
         except Conflict as error:
@@ -187,7 +185,8 @@ class Reconciler:
         again_in = min((_seconds(o.requeue_after) for o in outcomes if o.HasField("requeue_after")), default=None)
         if decision.failures or pb.DISPOSITION_RETRY in dispositions:
             at_least = max((failure.retry_after for failure in decision.failures), default=0.0)
-            return Verdict(Result.RETRY, None, at_least, id_, writes, cause)
+            shared = pb.DISPOSITION_RETRY not in dispositions and all(f.shared for f in decision.failures)
+            return Verdict(Result.RETRY, None, at_least, id_, writes, cause, shared)
         if decision.flow == pb.FLOW_COMMIT_AND_STOP:
             if not writes:
                 return Verdict(Result.RETRY, decision_id=id_, cause="asked to commit and stop, with nothing to commit")

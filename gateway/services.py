@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import grpc
@@ -49,6 +49,11 @@ class CallError(Exception):
         self.message = message
         self.retry_after = retry_after
 
+    @property
+    def shared(self) -> bool:
+        """The service is away, for every object alike."""
+        return self.code == grpc.StatusCode.UNAVAILABLE.name
+
 
 class Method(Protocol):
     """A unary stub method."""
@@ -57,14 +62,17 @@ class Method(Protocol):
 
 
 class Service:
-    """A service by its `Reconcile` method. Says once when it goes away and once when it is back."""
+    """A service by its `Reconcile` method. Logs once that it went away and once that it is back; then `on_back` runs."""
 
-    def __init__(self, name: str, target: str, method: Method, seconds: float) -> None:
+    def __init__(
+        self, name: str, target: str, method: Method, seconds: float, on_back: Callable[[], None] | None = None
+    ) -> None:
         self.name = name
         self._target = target
         self._method = method
         self._seconds = seconds
         self._away = False
+        self._on_back = on_back
 
     async def ask(self, request: Message) -> Any:
         """The answer to `request`; CallError when there is none."""
@@ -93,6 +101,8 @@ class Service:
         if self._away:
             self._away = False
             _log.info("service is back", peer=self.name, target=self._target)
+            if self._on_back is not None:
+                self._on_back()
 
 
 def _meaning(code: grpc.StatusCode) -> Failing:

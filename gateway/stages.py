@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +52,14 @@ def open_channels(settings: GatewaySettings) -> Channels:
         raise StartError(f"--service-tls-ca, --service-tls-cert, --service-tls-key: {error}", 2) from None
 
 
-def stages(channels: Channels, settings: GatewaySettings) -> list[Stage]:
-    """The stages of the pipeline over those channels."""
+def stages(channels: Channels, settings: GatewaySettings, on_back: Callable[[], None]) -> list[Stage]:
+    """The stages of the pipeline over those channels; `on_back` runs when a service that was away answers again."""
     pinning = pinning_pb2_grpc.PinningServiceStub(channels.pinning)
     traffic = traffic_pb2_grpc.TrafficServiceStub(channels.traffic)
     canary = canary_pb2_grpc.CanaryServiceStub(channels.canary)
 
     def service(name: str, target: str, method: Any) -> Service:
-        return Service(name, target, method, settings.call_seconds)
+        return Service(name, target, method, settings.call_seconds, on_back)
 
     return [
         Stage(

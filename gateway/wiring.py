@@ -64,7 +64,7 @@ class Gateway:
         parts = Parts(
             isvcs=isvcs,
             supplier=Supplier(self.caches.values(), settings.ome_namespace, settings.cluster_domain),
-            pipeline=Pipeline(stages(channels, settings), clock),
+            pipeline=Pipeline(stages(channels, settings, queue.hurry), clock),
             cluster=KubeCluster(client, Writer(client, self.election.may_write)),
             clock=clock,
             metrics=metrics,

@@ -155,6 +155,21 @@ async def test_postponed_keeps_the_failures() -> None:
     assert (await work.get()).failures == 1
 
 
+async def test_hurry_ends_back_offs_but_no_stated_times() -> None:
+    work, clock = queue()
+    for key, lane in ((A, Lane.CHANGE), (B, Lane.RESYNC), (C, Lane.CHANGE)):
+        work.add(key, lane)
+    items = {item.key: item for item in [await work.get() for _ in range(3)]}
+    work.retry(items[A])
+    work.retry(items[B])
+    work.done(items[C], again_in=30)
+    work.hurry()
+    assert (work.depth(Lane.CHANGE), work.depth(Lane.RESYNC)) == (1, 1)
+    assert [(await work.get()).failures for _ in range(2)] == [1, 1]
+    clock.advance(1)  # the ends of the back-offs wake nobody twice
+    assert work.depth(Lane.CHANGE) == 0
+
+
 async def test_a_forgotten_key_never_returns() -> None:
     work, clock = queue()
     work.add(A)
