@@ -42,7 +42,7 @@ class Bench:
         before = len(self.proxy.writes)
         next(steps, None)
         if not number:
-            case.wait_event(SCENARIOS[scenario][1])
+            case.wait_settled(SCENARIOS[scenario][1])
             self.baselines[scenario] = (case.state(), len(self.proxy.writes) - before)
             return case, False
         held = self.proxy.held.wait(15)

@@ -106,6 +106,15 @@ class Case:
     def wait_event(self, reason: str) -> None:
         self.wait(lambda: reason in self.reasons(), f"event {reason}")
 
+    def wait_settled(self, reason: str) -> None:
+        """The event was written, and the pass after it has seen the present generation."""
+        self.wait_event(reason)
+        self.wait(self._observed, "the present generation is observed")
+
+    def _observed(self) -> bool:
+        isvc = self.kube.get(self.path)
+        return bool((isvc.get("status") or {}).get("observedGeneration") == isvc["metadata"]["generation"])
+
     def state(self) -> Json:
         """Specification, status and snapshots, without times, uids and the name of the namespace."""
         isvc = self.kube.find(self.path) or {}
@@ -141,8 +150,7 @@ def first_pin(case: Case) -> Iterator[None]:
 def move(case: Case) -> Iterator[None]:
     """Pinned, then ``spec.runtime.name`` is edited: row M."""
     case.create()
-    case.wait_pin()
-    case.wait_event("RuntimePinned")
+    case.wait_settled("RuntimePinned")
     yield
     case.move()
 
@@ -150,8 +158,7 @@ def move(case: Case) -> Iterator[None]:
 def roll_forward(case: Case) -> Iterator[None]:
     """Pinned and drifted, then a new token: row P6."""
     case.create()
-    case.wait_pin()
-    case.wait_event("RuntimePinned")
+    case.wait_settled("RuntimePinned")
     case.edit_runtime("first:v2")
     case.wait_event("RuntimeDrifted")
     yield
