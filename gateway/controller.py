@@ -124,4 +124,5 @@ async def wait_for_caches(caches: Iterable[Cache], required: Cache, seconds: flo
             waiting.cancel()
     for cache in caches:
         if not cache.synced:
-            _log.warning("going on without a list", kind=cache.kind.kind, cause=cache.error or "it is not read yet")
+            # Why it cannot be read is told by its reflector.
+            _log.info("going on without the list of a kind", kind=cache.kind.kind)

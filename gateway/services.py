@@ -62,7 +62,7 @@ class Method(Protocol):
 
 
 class Service:
-    """A service by its `Reconcile` method. Logs once that it went away and once that it is back; then `on_back` runs."""
+    """A service by its `Reconcile` method. Logs once that it is away and once that it is back; then `on_back` runs."""
 
     def __init__(
         self, name: str, target: str, method: Method, seconds: float, on_back: Callable[[], None] | None = None

@@ -59,7 +59,7 @@ def decide(observation: pb.Observation) -> pb.Outcome:
 
 
 def register(server: grpc.aio.Server) -> Sequence[str]:
-    pinning_pb2_grpc.add_PinningServiceServicer_to_server(Pinner(), server)
+    pinning_pb2_grpc.add_PinningServiceServicer_to_server(Pinner(), server)  # type: ignore[abstract]
     return ["ome.pinning.v1.PinningService"]
 
 

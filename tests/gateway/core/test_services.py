@@ -43,7 +43,7 @@ class Pinning(pinning_pb2_grpc.PinningServiceServicer):
 
 @pytest.fixture
 async def pinning() -> AsyncIterator[tuple[Pinning, str]]:
-    servicer = Pinning()
+    servicer = Pinning()  # type: ignore[abstract]
 
     def register(server: grpc.aio.Server) -> list[str]:
         pinning_pb2_grpc.add_PinningServiceServicer_to_server(servicer, server)
@@ -55,7 +55,7 @@ async def pinning() -> AsyncIterator[tuple[Pinning, str]]:
             add(unimplemented.servicer(base, service), server)
         return []
 
-    server = RpcServer(ServiceSettings(), register)
+    server = RpcServer(ServiceSettings.model_validate({}), register)
     await server.start()
     yield servicer, server.address
     await server.stop()
@@ -135,7 +135,7 @@ async def test_a_call_that_is_too_late_is_that_objects_trouble_alone(pinning: tu
 
 async def test_a_pass_over_real_channels(pinning: tuple[Pinning, str]) -> None:
     servicer, address = pinning
-    settings = GatewaySettings(pinning=address, canary=address, traffic=address)
+    settings = GatewaySettings.model_validate({"pinning": address, "canary": address, "traffic": address})
     status = pb.StatusPatch(merge_patch=b'{"pinned":"x"}')
     servicer.answer = lambda request: pinning_pb2.ReconcileResponse(outcome=pb.Outcome(status=status))
     channels = open_channels(settings)

@@ -22,10 +22,10 @@ from tests.gateway.core.world import World, isvc, respond
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
     made = InMemorySpanExporter()
-    stop = tracing.setup("test", ServiceSettings(), made)
+    stop = tracing.setup("test", ServiceSettings.model_validate({}), made)
     yield made
     stop()
-    tracing.setup("test", ServiceSettings())()
+    tracing.setup("test", ServiceSettings.model_validate({}))()
 
 
 def spans(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
