@@ -43,7 +43,7 @@ class Controller:
         self._clock = clock
         self._resync_seconds = resync_seconds
         self._resync: Timer | None = None
-        self._leading = False
+        self._leading = self._stopped = False
         queue.close()
         for lane in Lane:
             metrics.watch_queue(lane.name.lower(), lambda lane=lane: queue.depth(lane))  # type: ignore[misc]
@@ -59,7 +59,7 @@ class Controller:
 
     def lead(self) -> None:
         """Begins to work: everything is looked at once, what changes meanwhile comes first."""
-        if self._leading:
+        if self._leading or self._stopped:
             return
         self._leading = True
         self._reconciler.forget_all()
@@ -80,7 +80,8 @@ class Controller:
         _log.info("standing by")
 
     async def stop(self, seconds: float) -> None:
-        """Takes no more work and lets running passes finish, at most `seconds`."""
+        """Takes no more work, ever, and lets running passes finish, at most `seconds`."""
+        self._stopped = True
         self.follow()
         if not await self._workers.finish(seconds):
             _log.warning("passes cut off on shutdown")
@@ -117,10 +118,12 @@ def _owners(obj: CachedObject | None) -> Iterable[Key]:
 async def wait_for_caches(caches: Iterable[Cache], required: Cache, seconds: float) -> None:
     """Returns when all caches have synced; after `seconds`, when at least `required` has, naming the others."""
     rest = [asyncio.ensure_future(cache.wait_synced()) for cache in caches if cache is not required]
-    await required.wait_synced()
-    if rest:
-        _, late = await asyncio.wait(rest, timeout=seconds)
-        for waiting in late:
+    try:
+        await required.wait_synced()
+        if rest:
+            await asyncio.wait(rest, timeout=seconds)
+    finally:
+        for waiting in rest:
             waiting.cancel()
     for cache in caches:
         if not cache.synced:

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway.clock import Clock
+from gateway.interests import identity
 from gateway.services import CallError, Failing
 from gateway.snapshot import Snapshot
 from ome.common.v1 import common_pb2 as pb
@@ -171,7 +172,8 @@ class Pipeline:
                 self._note(stage, True)
                 return None
             self._note(stage, False)
-            named = list(answer.outcome.interests)
+            # Copies: a part of an answer keeps all of it in memory.
+            named = [pb.Interest.FromString(identity(interest)) for interest in answer.outcome.interests]
             remember(stage.name, named)
             if answer.outcome.flow != pb.FLOW_ASK_AGAIN:
                 decision.exact = decision.exact and named == list(given)

@@ -140,11 +140,13 @@ class WorkQueue:
         unless something wakes it before."""
         self._finish(item, 0, again_in, Lane.CHANGE)
 
-    def retry(self, item: Item, at_least: float = 0.0) -> float:
+    def retry(self, item: Item, at_least: float = 0.0, at_most: float | None = None) -> float:
         """The pass of `item` failed for now: it returns after its back-off, in the lane it had, not before `at_least`
-        seconds. Returns the seconds."""
+        seconds, but not after `at_most`, when it has something to decide. Returns the seconds."""
         failures = item.failures + 1
         delay = max(at_least, self._backoff.delay(failures, self._draw()))
+        if at_most is not None:
+            delay = min(delay, at_most)
         self._finish(item, failures, delay, item.lane, penalised=True)
         return delay
 

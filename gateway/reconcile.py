@@ -186,7 +186,7 @@ class Reconciler:
         if decision.failures or pb.DISPOSITION_RETRY in dispositions:
             at_least = max((failure.retry_after for failure in decision.failures), default=0.0)
             shared = pb.DISPOSITION_RETRY not in dispositions and all(f.shared for f in decision.failures)
-            return Verdict(Result.RETRY, None, at_least, id_, writes, cause, shared)
+            return Verdict(Result.RETRY, again_in, at_least, id_, writes, cause, shared)
         if decision.flow == pb.FLOW_COMMIT_AND_STOP:
             if not writes:
                 return Verdict(Result.RETRY, decision_id=id_, cause="asked to commit and stop, with nothing to commit")

@@ -56,7 +56,10 @@ class Workers:
                 item = await self._queue.get()
             except QueueClosed:
                 return
-            await self._one(item)
+            try:
+                await self._one(item)
+            except Exception:
+                _log.exception("a worker failed", object=str(item.key))
 
     async def _one(self, item: Item) -> None:
         """One pass with its trace: `reconcile`, from when it was ready, and in it `queue.wait`."""
@@ -100,7 +103,7 @@ class Workers:
 
     def _schedule(self, item: Item, verdict: Verdict) -> float | None:
         if verdict.result is Result.RETRY:
-            return self._queue.retry(item, verdict.at_least)
+            return self._queue.retry(item, verdict.at_least, verdict.again_in)
         if verdict.result is Result.WAITING:
             self._queue.postpone(item, verdict.again_in or 0.0)
         else:

@@ -366,6 +366,10 @@ async def test_stop_lets_passes_finish_and_takes_no_more() -> None:
     assert world.cluster.writes == ["STATUS a"]
     assert not world.workers._tasks
     assert world.clock.pending == 0
+    world.controller.lead()  # the lease came too late
+    await world.idle()
+    assert not world.controller.leading
+    assert not world.workers._tasks
 
 
 async def test_stop_cuts_off_what_takes_too_long() -> None:

@@ -449,6 +449,8 @@ async def test_a_retry_is_written_and_then_tried_again() -> None:
     world.store.put(isvc())
     assert (await world.once()).result is Result.RETRY
     assert (world.cluster.writes, len(world.cluster.events)) == (["STATUS a"], 1)
+    world.service.answer = lambda request: respond(disposition=pb.DISPOSITION_RETRY, requeue_after=Duration(seconds=9))
+    assert (await world.once()).again_in == 9
 
 
 async def test_a_stated_time_is_passed_on() -> None:

@@ -145,6 +145,16 @@ async def test_retry_waits_at_least_as_long_as_the_service_asks() -> None:
     assert work.retry(await work.get(), at_least=7.0) == 7.0
 
 
+async def test_a_back_off_does_not_outlast_a_stated_time() -> None:
+    work, clock = queue()
+    work.add(A)
+    for expected in (1, 2, 2.5, 2.5):
+        item = await work.get()
+        assert work.retry(item, at_most=2.5) == expected
+        clock.advance(expected)
+    assert (await work.get()).failures == 4
+
+
 async def test_postponed_keeps_the_failures() -> None:
     work, clock = queue()
     work.add(A)
