@@ -15,7 +15,7 @@ def test_pinning_is_away_and_comes_back(traced: tuple[World, TraceCollector]) ->
     gateway, proxy = world.gateway()
     case = Case.make(world.kube)
     case.create()
-    case.wait_event("RuntimePinned")
+    case.wait_settled("RuntimePinned")
     settled = case.state()
 
     world.suite.pinning.kill()

@@ -103,7 +103,8 @@ def test_a_missing_crd_is_told_by_name(world: World) -> None:
     eventually(lambda: world.kube.find(f"{crds}/{name}") is None, 10, "the CRD is gone")
     gateway = world.suite.make_gateway(9, extra=["--sync-seconds", "1"])
     gateway.start()
-    line = gateway.wait_line("clusterservingruntimes", 20)
+    told = "ClusterServingRuntime (ome.io/v1beta1) is not served by the API server; install its CRD"
+    line = gateway.wait_line(told, 20)
     assert "Traceback" not in "\n".join(gateway.lines()), line
     fresh = {key: crd[key] for key in ("apiVersion", "kind", "spec")}
     world.kube.create(crds, {**fresh, "metadata": {"name": name}})
