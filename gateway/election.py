@@ -76,6 +76,7 @@ class Election:
         self._valid_until = 0.0
         self._seen: CachedObject | None = None
         self._seen_at = 0.0
+        self._doubtful = False  # an attempt failed: what was seen last may not be what is there
         self._seen_record: tuple[object, ...] = ()
         self._started: list[Callable[[], None]] = []
         self._stopped: list[Callable[[], None]] = []
@@ -150,6 +151,7 @@ class Election:
         except (KubeError, TimeoutError) as error:
             text = str(error) or "leader election: no answer in time"
             self._reporter.trouble("election", text)
+            self._doubtful = True
             if self._leads and self._clock() >= self._valid_until:
                 self._demote("the lease could not be renewed in time")
             return
@@ -159,12 +161,13 @@ class Election:
 
     async def _take_or_renew(self) -> bool:
         """True when the lease is ours afterwards."""
-        if not self._leads or self._seen is None:
+        if not self._leads or self._seen is None or self._doubtful:
             try:
                 self._see(await self._client.get(LEASE, self._namespace, self._name))
             except NotFound:
                 return await self._write(None)
-        if not self._leads and self._held_by_another():
+        taken = self.holder != self._identity if self._leads else self._held_by_another()
+        if taken:
             return False
         return await self._write(self._seen)
 
@@ -228,7 +231,7 @@ class Election:
         record = tuple(spec.get(key) for key in ("holderIdentity", "renewTime", "acquireTime", "leaseTransitions"))
         if record != self._seen_record or self._seen is None or self._seen.uid != lease.uid:
             self._seen_record, self._seen_at = record, self._clock()
-        self._seen = lease
+        self._seen, self._doubtful = lease, False
 
     def _held_by_another(self) -> bool:
         spec = _spec(self._seen)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from gateway.kube import config, errors, spans
-from gateway.kube.errors import KindMissing, KubeError
+from gateway.kube.errors import BadRequest, KindMissing, KubeError
 from gateway.kube.kinds import Kind
 from gateway.kube.objects import CachedObject, Malformed, from_bytes, from_value
 from gateway.kube.transport import AioTransport, Answer, Call, Transport
@@ -79,7 +79,7 @@ class KubeClient:
     async def get(self, kind: Kind, namespace: str, name: str) -> Obj:
         """One object, read from the store itself. NotFound only when the object is known not to exist: a kind that is
         not served is KindMissing."""
-        call = Call("GET", kind.path(namespace, name), {}, timeout=READ_SECONDS)
+        call = Call("GET", _path(kind, namespace, name), {}, timeout=READ_SECONDS)
         return await self._object(kind, call, f"get {_what(kind, namespace, name)}", name)
 
     async def list(
@@ -92,7 +92,7 @@ class KubeClient:
         if labels:
             query["labelSelector"] = labels
         action = f"list {_what(kind, namespace)}"
-        answer = await self._transport.request(Call("GET", kind.path(namespace), query, timeout=LIST_SECONDS))
+        answer = await self._transport.request(Call("GET", _path(kind, namespace), query, timeout=LIST_SECONDS))
         _check(kind, answer, action)
         try:
             return _page(kind, answer.body)
@@ -101,12 +101,12 @@ class KubeClient:
 
     async def create(self, kind: Kind, namespace: str, obj: bytes, options: WriteOptions = DEFAULT) -> Obj:
         """POST; AlreadyExists when the name is taken."""
-        call = _write("POST", kind.path(namespace), obj, JSON, options)
+        call = _write("POST", _path(kind, namespace), obj, JSON, options)
         return await self._object(kind, call, f"create {_what(kind, namespace)}")
 
     async def update(self, kind: Kind, namespace: str, name: str, obj: bytes, options: WriteOptions = DEFAULT) -> Obj:
         """PUT of the whole object; the precondition stands in its metadata."""
-        call = _write("PUT", kind.path(namespace, name), obj, JSON, options)
+        call = _write("PUT", _path(kind, namespace, name), obj, JSON, options)
         return await self._object(kind, call, f"update {_what(kind, namespace, name)}", name)
 
     async def patch(
@@ -115,7 +115,7 @@ class KubeClient:
     ) -> Obj:  # fmt: skip
         """PATCH of the object or a subresource; the precondition stands in the patch. The answer of `scale` is a Scale
         with the object's identity and version."""
-        call = _write("PATCH", kind.path(namespace, name, subresource), patch, content_type, options)
+        call = _write("PATCH", _path(kind, namespace, name, subresource), patch, content_type, options)
         what = _what(kind, namespace, name) + (f" {subresource}" if subresource else "")
         return await self._object(kind, call, f"patch {what}", name)
 
@@ -128,7 +128,9 @@ class KubeClient:
         if uid or rv:
             body["preconditions"] = {key: value for key, value in conditions.items() if value}
         query = {"dryRun": "All"} if options.dry_run else {}
-        call = Call("DELETE", kind.path(namespace, name), query, orjson.dumps(body), JSON, WRITE_SECONDS, options.guard)
+        call = Call(
+            "DELETE", _path(kind, namespace, name), query, orjson.dumps(body), JSON, WRITE_SECONDS, options.guard
+        )
         answer = await self._transport.request(call)
         _check(kind, answer, f"delete {_what(kind, namespace, name)}", name)
 
@@ -142,7 +144,7 @@ class KubeClient:
             "timeoutSeconds": str(timeout_seconds),
         }
         action = f"watch {_what(kind, namespace)}"
-        async with self._transport.stream(Call("GET", kind.path(namespace), query, timeout=READ_SECONDS)) as stream:
+        async with self._transport.stream(Call("GET", _path(kind, namespace), query, timeout=READ_SECONDS)) as stream:
             if stream.status != 200:
                 body = b"".join([chunk async for chunk in stream.chunks])
                 _check(kind, Answer(stream.status, stream.headers, body), action)
@@ -172,6 +174,13 @@ async def connect(kubeconfig: str = "", env: Mapping[str, str] | None = None) ->
     ConfigError, with one line for the user, when the configuration cannot be used. Nothing is sent yet."""
     connection = await (config.connect(kubeconfig) if env is None else config.connect(kubeconfig, env))
     return KubeClient(AioTransport(connection))
+
+
+def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> str:
+    try:
+        return kind.path(namespace, name, subresource)
+    except ValueError as error:
+        raise BadRequest(400, "Refused", str(error)) from error
 
 
 def _write(method: str, path: str, body: bytes, content_type: str, options: WriteOptions) -> Call:

@@ -32,15 +32,16 @@ class Kind:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, an object or a subresource, escaped. Without a namespace the collection of a
-        namespaced kind is that of the whole cluster; an object of one needs its namespace (ValueError)."""
+        namespaced kind is that of the whole cluster; an object of one needs its namespace. ValueError for that, and for
+        what cannot be a part of a path."""
         parts = ["api", self.version] if not self.group else ["apis", self.group, self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         elif self.namespaced and name:
             raise ValueError(f"{self.kind} {name!r} needs a namespace")
         parts += [part for part in (self.plural, name, subresource) if part]
-        # A name of dots would be folded away as a path by clients and servers.
-        if any(part in (".", "..") for part in parts):
+        # Kubernetes allows no object such a name, and clients, proxies and servers disagree on what the path means.
+        if any(part in (".", "..") or "/" in part or "%" in part for part in (namespace, name)):
             raise ValueError(f"not a name: {name!r} in namespace {namespace!r}")
         return "/" + "/".join(quote(part, safe="") for part in parts)
 

@@ -23,6 +23,14 @@ from gateway.kube.objects import CachedObject, dumps
 from ome.common.v1 import common_pb2
 from services.kit import tracing
 
+_VERBS = {
+    common_pb2.VERB_CREATE: "create",
+    common_pb2.VERB_UPDATE: "update",
+    common_pb2.VERB_MERGE_PATCH: "merge_patch",
+    common_pb2.VERB_JSON_PATCH: "json_patch",
+    common_pb2.VERB_SCALE: "scale",
+    common_pb2.VERB_DELETE: "delete",
+}
 _VALIDATION = {
     common_pb2.FIELD_VALIDATION_STRICT: "Strict",
     common_pb2.FIELD_VALIDATION_WARN: "Warn",
@@ -56,7 +64,9 @@ class Writer:
             raise BadRequest(400, "Refused", f"{target.api_version} {target.kind}: not a kind the gateway writes")
         if not target.name:
             raise BadRequest(400, "Refused", f"{target.kind}: a write needs a name")
-        verb = common_pb2.Verb.Name(write.verb).removeprefix("VERB_").lower()
+        verb = _VERBS.get(write.verb, "")
+        if not verb:
+            raise BadRequest(400, "Refused", f"{kind.kind} {target.name}: verb {write.verb} is not known")
         uid = write.precondition.uid
         rv = rv_override or write.precondition.resource_version
         with self._span(verb, kind, target.namespace, target.name, write.reason):
@@ -131,7 +141,7 @@ class Writer:
         if write.verb == common_pb2.VERB_DELETE:
             await self._client.delete(kind, namespace, name, uid, rv, options)
             return WriteResult("", None)
-        raise BadRequest(400, "Refused", f"{kind.kind} {name}: verb {write.verb} is not known")
+        raise AssertionError(write.verb)
 
     @property
     def _options(self) -> WriteOptions:
