@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -45,7 +46,13 @@ class _Loader(Protocol):
     async def load_from_exec_plugin(self) -> object: ...
 
 
-Loaded = tuple[Configuration, _Loader | None]
+class _Rest(RESTClientObject):
+    def open(self) -> aiohttp.ClientSession:
+        session: aiohttp.ClientSession = self._create_pool_manager()
+        return session
+
+
+Loaded = tuple[Configuration, _Loader | None, _Rest]
 Source = Callable[[], Awaitable[Loaded]]
 
 
@@ -54,13 +61,12 @@ class Connection:
 
     def __init__(self, source: Source, loaded: Loaded, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
-        self._configuration, self._loader = loaded
+        self._configuration, self._loader, self._rest = loaded
         self._clock = clock
         self._checked = self._renewed = clock()
         self._lock = asyncio.Lock()
         self.epoch = 1
         """Goes up when sessions opened before are out of date."""
-        self._rest = _rest(self._configuration)
 
     @property
     def server(self) -> str:
@@ -104,8 +110,7 @@ class Connection:
             self._renewed = self._clock()
             before = _facts(self._configuration)
             try:
-                configuration, loader = await self._source()
-                rest = _rest(configuration)
+                configuration, loader, rest = await self._source()
             except ConfigError:
                 return False
             self._configuration, self._loader = configuration, loader
@@ -129,7 +134,7 @@ class Connection:
                     self._configuration.api_key["BearerToken"] = loader.token
         elif "tokenFile" in loader._user and now - self._checked >= TOKEN_FILE_SECONDS:
             self._checked = now
-            fresh, again = await self._source()
+            fresh, again, _ = await self._source()
             self._configuration.api_key, self._loader = fresh.api_key, again
 
 
@@ -158,7 +163,7 @@ async def _from_pod() -> Loaded:
         load_incluster_config(configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
         raise ConfigError(f"the pod's service account cannot be used: {error}") from error
-    return configuration, None
+    return configuration, None, _rest(configuration, "the pod's service account")
 
 
 async def _from_files(paths: str) -> Loaded:
@@ -179,7 +184,7 @@ async def _from_files(paths: str) -> Loaded:
     parts = urlsplit(configuration.host)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"kubeconfig {paths}: the cluster's server must be a URL such as https://HOST:PORT")
-    return configuration, loader
+    return configuration, loader, _rest(configuration, f"kubeconfig {paths}")
 
 
 def _existing(paths: str) -> list[Path]:
@@ -210,19 +215,14 @@ def _check(file: Path) -> bool:
     return True
 
 
-class _Rest(RESTClientObject):
-    def open(self) -> aiohttp.ClientSession:
-        session: aiohttp.ClientSession = self._create_pool_manager()
-        return session
-
-
-def _rest(configuration: Configuration) -> _Rest:
+def _rest(configuration: Configuration, origin: str) -> _Rest:
+    part = "certificate authority"
     try:
+        ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        part = "client certificate or key"
         return _Rest(configuration)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-        files = ", ".join(str(name) for name in named if name)
-        raise ConfigError(f"certificates cannot be used ({files}): {_text(error)}") from error
+        raise ConfigError(f"{origin}: the {part} cannot be used: {_text(error)}") from error
 
 
 def _facts(configuration: Configuration) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -141,5 +142,8 @@ def _cause(error: BaseException) -> str:
         inner: BaseException = error.certificate_error if hasattr(error, "certificate_error") else error.os_error
         return getattr(inner, "verify_message", "") or (inner.reason if isinstance(inner, ssl.SSLError) else str(inner))
     if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        if number and number > 0:
+            return os.strerror(number)
         return error.os_error.strerror or str(error.os_error)
     return str(error) or type(error).__name__
