@@ -94,7 +94,7 @@ class Controller:
         """Its own change wakes an InferenceService, its status included, but not a new resourceVersion alone."""
         obj = new or old
         if obj is not None and (old is None or new is None or old.content != new.content):
-            self._queue.add(Key(obj.namespace, obj.name), Lane.CHANGE if self._isvcs.synced else Lane.RESYNC)
+            self._queue.add(Key(obj.namespace, obj.name), Lane.CHANGE)
 
     def _object_changed(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if not self._leading:

@@ -155,9 +155,9 @@ class InterestIndex:
                 del self._prefix_lengths[base]
 
 
-def _given(interest: pb.Interest, obj: CachedObject) -> tuple[str, bytes]:
-    # Under one name another object may stand than before.
-    return obj.uid, obj.meta_content if interest.metadata_only else obj.content
+def _given(interest: pb.Interest, obj: CachedObject) -> bytes:
+    """The digest of what is given of the object; its uid is in it, for under one name another may stand than before."""
+    return obj.meta_content if interest.metadata_only else obj.content
 
 
 def _base(interest: pb.Interest) -> _Slot:

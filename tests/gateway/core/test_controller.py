@@ -11,6 +11,7 @@ import pytest
 
 from gateway.controller import wait_for_caches
 from gateway.kube.cache import Cache
+from gateway.kube.errors import Forbidden
 from gateway.kube.kinds import CLUSTER_SERVING_RUNTIME, CONTROLLER_REVISION, ISVC
 from gateway.queue import Lane
 from gateway.services import CallError, Failing
@@ -314,6 +315,28 @@ async def test_a_standby_does_nothing_and_takes_over_with_a_fresh_look() -> None
     await world.idle()
     assert set(asked(world)) == {"a"}
     assert len(world.workers._tasks) == 4
+
+
+async def test_a_new_term_begins_without_memory() -> None:
+    failing = [_create("x", "ome", {}, pb.STAGE_PREPARE)]
+    world = World(lambda request: respond(flow=pb.FLOW_COMMIT_AND_STOP, writes=failing))
+    world.store.put(isvc())
+
+    def refuse(what: str) -> None:
+        raise Forbidden(403, "Forbidden", "no right")
+
+    world.cluster.before = refuse
+    world.controller.lead()
+    await world.idle()
+    world.clock.advance(1)
+    await world.idle()
+    assert world.service.requests[-1].observation.failures
+    world.controller.follow()
+    await world.idle()
+    asked(world)
+    world.controller.lead()
+    await world.idle()
+    assert not world.service.requests[0].observation.failures
 
 
 async def test_workers_that_were_busy_when_leadership_went_and_came_back_are_not_doubled() -> None:

@@ -381,11 +381,15 @@ async def test_a_stale_cache_is_waited_for() -> None:
 
 
 async def test_a_created_object_is_waited_for_too() -> None:
-    world = World(lambda request: respond(writes=[create("cr-1")] if len(world.service.requests) == 1 else []))
+    world = World()
     world.store.put(isvc())
-    world.store.flow = False
     await world.once()
-    assert (await world.once()).result is Result.WAITING
+    world.service.answer = lambda request: respond(writes=[create("cr-1")])
+    world.store.flow = False
+    assert (await world.once()).writes == 1
+    verdict = await world.once()
+    assert (verdict.result, verdict.cause) == (Result.WAITING, "ControllerRevision cr-1")
+    world.service.answer = lambda request: respond()
     world.store.release()
     assert (await world.once()).result is Result.DONE
 
@@ -501,6 +505,17 @@ async def test_without_permission_every_resync_asks() -> None:
     for _ in range(3):
         assert (await world.once(lane=Lane.RESYNC)).result is Result.DONE
     assert len(world.service.requests) == 3
+
+
+async def test_an_answer_that_rests_on_what_was_not_given_is_not_trusted() -> None:
+    fresh = iter(range(100))
+    world = World(
+        lambda request: respond(valid_until=far(), interests=[named(CONTROLLER_REVISION, f"x{next(fresh)}", "ome")])
+    )
+    world.store.put(isvc())
+    for _ in range(3):
+        await world.once()
+    assert (await world.once(lane=Lane.RESYNC)).result is Result.DONE
 
 
 async def test_a_skipped_look_keeps_the_stated_time() -> None:

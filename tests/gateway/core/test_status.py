@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.status import StatusFault, difference, fold, merge, same
@@ -99,6 +99,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
+@settings(deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_the_difference_turns_old_into_new(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert same(merge(old, difference(old, new)), new)
