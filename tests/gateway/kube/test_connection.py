@@ -277,7 +277,7 @@ async def test_a_broken_kubeconfig_is_one_line(tmp_path: Path, what: str) -> Non
         ({"client-certificate-data": "!", "client-key-data": "!"}, {}, "config: the client certificate or key cannot"),
         (
             None,
-            {"certificate-authority-data": base64.b64encode(b"no PEM").decode()},
+            {"certificate-authority-data": "bm8gUEVN"},
             "config: the certificate authority cannot be used",
         ),
         ({"exec": {"apiVersion": "v1", "command": "/absent-plugin"}}, {}, "credential plugin: .*absent-plugin"),
