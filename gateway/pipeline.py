@@ -88,7 +88,7 @@ Remember = Callable[[str, Sequence[pb.Interest]], None]
 @dataclass(slots=True)
 class Decision:
     """What the services want of one pass. `complete`: all have answered and none stopped the pass. `digests` holds, by
-    stage, the digest of what it was given, as far as that is all it depends on."""
+    stage, the digest of what it was given; where an answer names something else, it will not be found equal again."""
 
     outcomes: list[pb.Outcome] = field(default_factory=list)
     failures: list[CallError] = field(default_factory=list)
@@ -96,7 +96,6 @@ class Decision:
     flow: pb.Flow = pb.FLOW_PROCEED
     complete: bool = False
     digests: dict[str, bytes] = field(default_factory=dict)
-    exact: bool = True
 
 
 class Pipeline:
@@ -176,7 +175,6 @@ class Pipeline:
             named = [pb.Interest.FromString(identity(interest)) for interest in answer.outcome.interests]
             remember(stage.name, named)
             if answer.outcome.flow != pb.FLOW_ASK_AGAIN:
-                decision.exact = decision.exact and named == list(given)
                 return answer
         endless = TooManyRounds(stage.name)
         if stage.required:

@@ -201,7 +201,7 @@ class Reconciler:
         """Remembers until when the answers hold, if all services have said so."""
         until: datetime | None = None
         if not terminal:
-            if not decision.exact or not all(outcome.HasField("valid_until") for outcome in decision.outcomes):
+            if not all(outcome.HasField("valid_until") for outcome in decision.outcomes):
                 return
             until = min((o.valid_until.ToDatetime(UTC) for o in decision.outcomes), default=None)
         now = self._clock.monotonic()
