@@ -5,6 +5,7 @@ Nothing outside this list is ever read or written on a service's behalf (design 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ class Kind:
     @property
     def api_version(self) -> str:
         """As objects spell it: `apps/v1`, `v1`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+        return sys.intern(f"{self.group}/{self.version}") if self.group else self.version
 
     @property
     def resource(self) -> str:

@@ -82,7 +82,8 @@ def from_value(kind: Kind, value: Any) -> CachedObject:
         raise Malformed(f"{kind.kind} without metadata")
     metadata.pop("managedFields", None)
     whole = {"apiVersion": kind.api_version, "kind": kind.kind} | value
-    raw = dumps(whole)
+    # What the JSON library answers keeps the whole buffer it was written in, many times the text.
+    raw = bytes(memoryview(dumps(whole)))
     version = metadata.pop("resourceVersion", "")
     return _held(kind, metadata, version, raw, dumps(whole, sort=True))
 

@@ -40,7 +40,7 @@ from gateway.kube.report import Reporter
 class Tuning:
     """Sizes and times, in seconds. A back-off is `base` * 2**n up to `cap`, of which a random half is taken off."""
 
-    page_size: int = 500
+    page_size: int = 250
     watch_seconds: float = 300.0
     """Least time a watch is asked for; the most is twice as long, so that watches do not end together."""
     inactivity: float = 120.0

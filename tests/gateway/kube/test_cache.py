@@ -274,3 +274,19 @@ def test_select_equals_a_scan(
     )
     assert [each.name for each in cache.select("team", labels, prefix)] == wanted
     assert [each.name for each in cache] == sorted(model) and len(cache) == len(model)
+
+
+def test_an_object_is_held_in_little_more_than_its_bytes() -> None:
+    """Buffers that are larger than their text would hide in no digest and no length."""
+    import tracemalloc
+
+    values = [orjson.dumps(obj(f"i{number}", number + 1, spec={"a": ["x" * 30] * 60})) for number in range(300)]
+    from_bytes(ISVC, values[0])
+    cache = Cache(ISVC)
+    tracemalloc.start()
+    try:
+        cache.replace([from_bytes(ISVC, value) for value in values], "400")
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 2 * sum(map(len, values))

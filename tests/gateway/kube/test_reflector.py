@@ -142,7 +142,7 @@ async def test_an_expired_page_token_starts_the_list_again_and_then_takes_it_who
     world.transport.answers += [first, GONE_STATUS, first, GONE_STATUS, page(obj("b", 2), rv=30)]
     async with world.running():
         assert world.names == ["b"] and world.cache.seen_rv == 30
-        assert [call.query.get("limit") for call in world.transport.lists] == ["500", "500", "500", "500", None]
+        assert [call.query.get("limit") for call in world.transport.lists] == ["250", "250", "250", "250", None]
 
 
 async def test_a_dropped_watch_goes_on_from_the_last_version(world: World, reasons: dict[str, float]) -> None:
