@@ -1,4 +1,4 @@
-"""What a pin decision depends on, as interests (`design.md` 4; pinning specification 8)."""
+"""What a pin decision depends on, as interests (pinning specification 8)."""
 
 from __future__ import annotations
 
