@@ -86,6 +86,7 @@ class KubeClient:
         self, kind: Kind, namespace: str = "", *, limit: int = 500, continue_token: str = "", labels: str = ""
     ) -> Page:
         """One page of a consistent list (limit 0: all of it). `labels` is a selector. Gone when the token expired."""
+        _listed(kind)
         query = {"limit": str(limit)} if limit else {}
         if continue_token:
             query["continue"] = continue_token
@@ -137,6 +138,7 @@ class KubeClient:
     async def watch(self, kind: Kind, namespace: str, rv: str, timeout_seconds: int) -> AsyncIterator[WatchEvent]:
         """Events after `rv`, bookmarks included, until the server ends the watch (after `timeout_seconds`, or sooner).
         Gone when `rv` is too old, also in the form of an ERROR event; Unreachable when the connection breaks."""
+        _listed(kind)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -181,6 +183,11 @@ def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> 
         return kind.path(namespace, name, subresource)
     except ValueError as error:
         raise BadRequest(400, "Refused", str(error)) from error
+
+
+def _listed(kind: Kind) -> None:
+    if not kind.listed:
+        raise BadRequest(400, "Refused", f"{kind.kind} is never listed or watched")
 
 
 def _write(method: str, path: str, body: bytes, content_type: str, options: WriteOptions) -> Call:

@@ -97,14 +97,20 @@ class Connection:
         the credentials cannot be read."""
         try:
             await self._keep_fresh()
-            settings = await self._configuration.auth_settings()
-        except (ConfigException, OSError, ValueError) as error:
+            return await self._header()
+        except (ConfigError, ConfigException, OSError, ValueError) as error:
             raise Unreachable(f"credentials for {self.server}: {error}", "Credentials") from error
+
+    async def _header(self) -> str:
+        settings = await self._configuration.auth_settings()
         return str(settings["BearerToken"]["value"]).strip() if "BearerToken" in settings else ""
 
-    async def renew(self) -> bool:
-        """After a 401: reads everything anew. True when something changed and a second try makes sense."""
+    async def renew(self, refused: str) -> bool:
+        """After a 401 on the Authorization `refused`: reads everything anew, unless another request has just done so.
+        True when something changed and a second try makes sense."""
         async with self._lock:
+            if await self._header() != refused:
+                return True
             if self._clock() - self._renewed < RENEW_SECONDS:
                 return False
             self._renewed = self._clock()

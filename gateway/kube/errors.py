@@ -161,7 +161,8 @@ def _class_of(code: int, reason: str, details: Mapping[str, Any]) -> type[KubeEr
         return AlreadyExists
     if reason == "Expired":
         return Gone
-    causes = [cause for cause in details.get("causes") or [] if isinstance(cause, dict)]
+    found = details.get("causes")
+    causes = [cause for cause in found if isinstance(cause, dict)] if isinstance(found, list) else []
     # A version from before the server's store was restored: it will not come, so a watch from it would wait for ever.
     if any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes):
         return Gone

@@ -91,10 +91,11 @@ class AioTransport:
     @contextlib.asynccontextmanager
     async def _send(self, call: Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            response = await self._open(call, timeout)
-            if response.status == 401 and await self._connection.renew():
+            authorization = await self._connection.authorization()
+            response = await self._open(call, authorization, timeout)
+            if response.status == 401 and await self._connection.renew(authorization):
                 response.release()
-                response = await self._open(call, timeout)
+                response = await self._open(call, await self._connection.authorization(), timeout)
             try:
                 yield response
             finally:
@@ -105,8 +106,7 @@ class AioTransport:
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{self._where()}: {_cause(error)}") from error
 
-    async def _open(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        authorization = await self._connection.authorization()
+    async def _open(self, call: Call, authorization: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         session = await self._current()
         url = self._connection.url(call)
         headers = {"Accept": "application/json", "User-Agent": "ome-gateway"}

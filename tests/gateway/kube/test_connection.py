@@ -18,7 +18,12 @@ from aiohttp import web
 from gateway.kube import config
 from gateway.kube.client import KubeClient, connect
 from gateway.kube.errors import (
+    AlreadyExists,
     ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
     KindMissing,
     KubeError,
     NotFound,
@@ -26,8 +31,9 @@ from gateway.kube.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    from_body,
 )
-from gateway.kube.kinds import ISVC
+from gateway.kube.kinds import ISVC, SECRET
 from gateway.kube.transport import AioTransport, Call
 from gateway.kube.writer import Writer
 from sandbox.api.handler import ApiServer
@@ -61,6 +67,7 @@ class Server:
         self.body: Any = obj("a", 1)
         self.status = 200
         self.headers: dict[str, str] = {}
+        self.five = asyncio.Event()
         self.hang = asyncio.Event()
         self.hang.set()
         self.url = ""
@@ -82,6 +89,8 @@ class Server:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
+        if len(self.requests) == 5:
+            self.five.set()
         self.bodies.append(await request.read())
         await self.hang.wait()
         if request.headers.get("Authorization", "") not in {f"Bearer {token}" for token in self.tokens}:
@@ -172,6 +181,52 @@ async def test_a_rotated_token_is_taken_up_at_the_first_401(
     with pytest.raises(Unauthorized, match="check the token or certificate in the kubeconfig"):
         await client.get(ISVC, "team", "a")
     assert len(server.requests) == before + 1, "the same token is not tried twice"
+
+
+async def test_all_requests_that_met_the_401_together_go_on(tmp_path: Path, server: Server, client_of: Clients) -> None:
+    (tmp_path / "token").write_text("t1")
+    path = kubeconfig(tmp_path, server.url, {"tokenFile": "token"})
+    made = await config.connect(path, {})
+    made._renewed = float("-inf")  # one renewal is due, and only one
+    client_of.made.append(client := KubeClient(AioTransport(made)))
+    server.tokens = {"t2"}
+    (tmp_path / "token").write_text("t2")
+    server.hang.clear()
+    requests = [asyncio.ensure_future(client.get(ISVC, "team", "a")) for _ in range(5)]
+    async with asyncio.timeout(10):
+        await server.five.wait()
+    server.hang.set()
+    assert [each.name for each in await asyncio.gather(*requests)] == ["a"] * 5
+
+
+async def test_a_secret_is_never_listed(tmp_path: Path, server: Server, client_of: Clients) -> None:
+    client = await client_of(kubeconfig(tmp_path, server.url))
+    with pytest.raises(KubeError, match="never listed"):
+        await client.list(SECRET, "team")
+    with pytest.raises(KubeError, match="never listed"):
+        await anext(client.watch(SECRET, "team", "1", 60))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "details", "kind"),
+    [
+        (409, "Conflict", {}, Conflict),
+        (409, "AlreadyExists", {"name": "a"}, AlreadyExists),
+        (410, "Expired", {}, Gone),
+        (410, "Gone", {}, Gone),
+        (504, "Timeout", {"causes": [{"reason": "ResourceVersionTooLarge"}]}, Gone),
+        (504, "Timeout", {}, KubeError),
+        (422, "Invalid", {"causes": [{"field": "metadata.uid", "reason": "FieldValueInvalid"}]}, Conflict),
+        (422, "Invalid", {"causes": [{"field": "spec.x", "reason": "FieldValueInvalid"}]}, Invalid),
+        (429, "TooManyRequests", {"retryAfterSeconds": 2}, TooManyRequests),
+        (403, "Forbidden", {}, Forbidden),
+        (418, "Teapot", {"causes": "odd"}, KubeError),
+    ],
+)
+def test_answers_by_what_is_to_be_done(code: int, reason: str, details: Any, kind: type[KubeError]) -> None:
+    error = from_body(status(code, reason, "two\nlines", details).body, code, "patch x")
+    assert type(error) is kind and str(error).startswith("patch x: two lines")
 
 
 async def test_a_renewal_is_guarded_by_the_fence_again(
