@@ -31,13 +31,17 @@ class BadInferenceService(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRef:
-    """`spec.runtime`, nil and empty strings alike unset, autoSync nil as true."""
+    """`spec.runtime`, nil and empty strings alike unset, autoSync nil as true.
+
+    `kind_given`: kind is not nil; an empty kind is refused (1.1).
+    """
 
     name: str = ""
     kind: str = ""
     api_group: str = ""
     auto_sync: bool = True
     revision: str = ""
+    kind_given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class _Reader:
 def runtime_faults(runtime: RuntimeRef) -> list[FieldFault]:
     """Rule 1 of section 6: kind and group that are not supported."""
     faults = []
-    if runtime.kind and runtime.kind not in KINDS:
+    if (runtime.kind or runtime.kind_given) and runtime.kind not in KINDS:
         text = f'spec.runtime.kind "{runtime.kind}" is not supported; use ServingRuntime or ClusterServingRuntime'
         faults.append(FieldFault("spec.runtime.kind", text))
     if runtime.api_group and runtime.api_group != GROUP:
@@ -128,6 +132,7 @@ def parse(document: JsonObject, *, strict: bool = True) -> InferenceService:
         api_group=read.text("spec|runtime|apiGroup"),
         auto_sync=bool(read.get("spec|runtime|autoSync", bool, "true or false", True)),
         revision=read.text("spec|runtime|revision"),
+        kind_given=read.get("spec|runtime|kind", str, "a string", None) is not None,
     )
     result = InferenceService(
         namespace=read.text("metadata|namespace"),

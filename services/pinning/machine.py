@@ -153,13 +153,14 @@ def _first(s: Situation, row: str) -> Decision:
     if isinstance(live, Undetermined):
         return _unknown(s, f"resolve live runtime {name}: {live.error}")
 
-    def hold(error: str) -> Decision:
-        return Decision("F2" if row == "F1" else row, "RETRY", s.pin, s.last, s.drift, "hold", error=error, retry=True)
+    def hold(name_of_row: str, error: str) -> Decision:
+        return Decision(name_of_row, "RETRY", s.pin, s.last, s.drift, "hold", error=error, retry=True)
 
     if not isinstance(live, Live):
-        return hold(f"resolve live runtime {name}: {live.text if live else ''}")
+        text = live.text if live else ""
+        return hold("F2" if row == "F1" else row, f"resolve live runtime {name}: {text}")
     if live.refused:
-        return hold(f"resolve live runtime {name}: {live.refused}")
+        return hold(row, f"resolve live runtime {name}: {live.refused}")
     kind = "FIRST_PIN" if row == "F1" else "MOVE"
     refused = Decision(
         row, "RETRY", s.pin, s.last, s.drift, "hold", error=f"create initial pin for {name}: ", retry=True

@@ -59,9 +59,13 @@ def resolve(isvc: InferenceService, seen: Observed, ome_namespace: str) -> Resol
 
 def _live(isvc: InferenceService, decision: Decision, live: LiveView | None) -> Decision:
     if isinstance(live, Undetermined):
-        return replace(decision, error=f"resolve live runtime {isvc.runtime.name}: {live.error}", retry=True)
+        return replace(
+            decision, error=f"resolve live runtime {isvc.runtime.name}: {live.error}", retry=True, renders="hold"
+        )
     if isinstance(live, Live) and live.refused:
-        return replace(decision, error=f"resolve live runtime {isvc.runtime.name}: {live.refused}", retry=True)
+        return replace(
+            decision, error=f"resolve live runtime {isvc.runtime.name}: {live.refused}", retry=True, renders="hold"
+        )
     return decision
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,10 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A ControllerRevision as read: metadata plus `data` (None when only metadata was read)."""
+    """A ControllerRevision as read: metadata plus `data` (None when only metadata was read).
+
+    `unreadable`: why strict decoding (section 2) refused `data`, empty when it did not.
+    """
 
     name: str
     uid: str
@@ -43,6 +47,7 @@ class Snapshot:
     revision: int
     terminating: bool
     data: Any = None
+    unreadable: str = ""
 
     @property
     def marked(self) -> bool:
@@ -115,20 +120,22 @@ def content(snapshot: Snapshot) -> tuple[str, JsonObject]:
     annotated = snapshot.annotations.get(DIGEST)
     if annotated is None:
         raise Unusable("RevisionInvalid", f"annotation {DIGEST} is missing")
-    if not annotated.startswith(PREFIX):
-        algorithm = annotated.rpartition(":")[0]
+    algorithm, _, stated = annotated.rpartition(":")
+    if f"{algorithm}:" != PREFIX:
         raise Unusable("RevisionInvalid", f'digest algorithm "{algorithm}" is not supported')
-    if not isinstance(snapshot.data, dict):
-        raise Unusable("RevisionInvalid", "data is not readable: the document is no object")
+    if snapshot.unreadable:
+        raise Unusable("RevisionInvalid", f"data is not readable: {snapshot.unreadable}")
     try:
+        if not isinstance(snapshot.data, dict):
+            canonical.decode(json.dumps(snapshot.data).encode())
         data = canonical.canonical(snapshot.data)
     except canonical.DocumentError as error:
         raise Unusable("RevisionInvalid", f"data is not readable: {error.detail}") from None
     if data == b"{}":
         raise Unusable("RevisionInvalid", "data is an empty document")
     digest = canonical.digest(data)
-    if annotated.removeprefix(PREFIX) != digest:
-        raise Unusable("RevisionInvalid", f"digest {annotated.removeprefix(PREFIX)} does not match data {digest}")
+    if stated != digest:
+        raise Unusable("RevisionInvalid", f"digest {stated} does not match data {digest}")
     label = snapshot.labels.get(LABEL_HASH, "")
     if label != canonical.short(digest):
         raise Unusable("RevisionInvalid", f'label {LABEL_HASH} is "{label}", expected "{canonical.short(digest)}"')

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ome.common.v1 import common_pb2
 from services.kit import canonical, errors
 from services.kit.jsontypes import JsonObject
 from services.pinning import machine
+from services.pinning.codec.members import lenient, member
 from services.pinning.interests import Interest, Wanted
 from services.pinning.isvc import BadInferenceService, InferenceService, parse
 from services.pinning.snapshots import Snapshot, Unusable, check
 from services.pinning.sources import Reference, Source
 
 IDENTITY = (("namespace", "namespace"), ("name", "name"), ("uid", "uid"), ("resource_version", "resourceVersion"))
+REQUIRED = ("name", "uid")
+COMPLETE = (common_pb2.PRESENCE_FOUND, common_pb2.PRESENCE_ABSENT)
 
 
 class Fault(Exception):
@@ -67,12 +71,17 @@ def _check_identity(ref: common_pb2.ObjectRef, parsed: JsonObject, field: str) -
     wrong: list[errors.Violation] = []
     missing: list[errors.Violation] = []
     for name, key in IDENTITY:
-        typed = str(getattr(ref, name))
-        if typed and typed != stored.get(key, ""):
-            text = f'is "{typed}" but metadata.{key} is "{stored.get(key, "")}"; send both from one object'
+        typed, value = str(getattr(ref, name)), stored.get(key, "")
+        if name in REQUIRED and not value:
+            missing.append(errors.Violation(f"{field}.json:metadata.{key}", f"metadata.{key} is missing; set it"))
+        elif name in REQUIRED and not typed:
+            missing.append(errors.Violation(f"{field}.ref.{name}", f"ref.{name} is missing; set it"))
+        elif typed and typed != value:
+            text = f'is "{typed}" but metadata.{key} is "{value}"; send both from one object'
             wrong.append(errors.Violation(f"{field}.ref.{name}", text))
-        if name in ("name", "uid") and not stored.get(key):
-            missing.append(errors.Violation(f"{field}.json:metadata.{key}", f"metadata.{key} is missing"))
+    if ref.kind and "kind" in parsed and ref.kind != parsed["kind"]:
+        text = f'is "{ref.kind}" but kind is "{parsed["kind"]}"; send both from one object'
+        wrong.append(errors.Violation(f"{field}.ref.kind", text))
     if wrong:
         raise errors.invalid_argument("IDENTITY_MISMATCH", wrong)
     if missing:
@@ -94,6 +103,19 @@ def snapshot(parsed: JsonObject) -> Snapshot:
         terminating=bool(meta.get("deletionTimestamp")),
         data=parsed.get("data"),
     )
+
+
+def read_snapshot(manifest: common_pb2.Manifest) -> Snapshot:
+    """An observed ControllerRevision. What section 2 refuses in `data` leaves the metadata readable."""
+    try:
+        return snapshot(canonical.decode(manifest.json))
+    except canonical.DocumentError as error:
+        parsed = lenient(manifest.json)
+        if parsed is None:
+            return Snapshot(manifest.ref.name, "", "", {}, {}, 0, False, unreadable=error.detail)
+        found = snapshot(parsed)
+    data, detail = member(manifest.json, "data")
+    return replace(found, data=data, unreadable=detail)
 
 
 def _texts(value: object) -> dict[str, str]:
@@ -134,14 +156,12 @@ class View:
         if interest is None:
             return None
         observed = self.find(interest)
-        if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
-            return machine.Undetermined(_error(observed))
-        if observed.presence != common_pb2.PRESENCE_FOUND or not observed.objects:
+        if observed is not None and observed.presence == common_pb2.PRESENCE_ABSENT:
             return machine.Missing()
+        if observed is None or observed.presence != common_pb2.PRESENCE_FOUND or not observed.objects:
+            return machine.Undetermined(_error(observed))
         try:
-            return check(snapshot(canonical.decode(observed.objects[0].json)), reference)
-        except canonical.DocumentError as error:
-            return machine.Broken("RevisionInvalid", f"data is not readable: {error.detail}")
+            return check(read_snapshot(observed.objects[0]), reference)
         except Unusable as error:
             return machine.Broken(error.reason, error.cause)
 
@@ -149,10 +169,11 @@ class View:
         """The live runtime: the first scope that has it; an undetermined scope is never taken as absent."""
         for source, interest in wanted.runtimes:
             observed = self.find(interest)
-            if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
+            if observed is not None and observed.presence == common_pb2.PRESENCE_ABSENT:
+                continue
+            if observed is None or observed.presence != common_pb2.PRESENCE_FOUND or not observed.objects:
                 return machine.Undetermined(_error(observed))
-            if observed.presence == common_pb2.PRESENCE_FOUND and observed.objects:
-                return _live(source, observed.objects[0].json)
+            return _live(source, observed.objects[0].json)
         return machine.Absent(reference.absent)
 
     def known(self, wanted: Wanted) -> list[Snapshot] | machine.Undetermined:
@@ -160,13 +181,10 @@ class View:
         found: dict[str, Snapshot] = {}
         for interest in wanted.sets:
             observed = self.find(interest)
-            if observed is None or observed.presence == common_pb2.PRESENCE_UNDETERMINED:
+            if observed is None or observed.presence not in COMPLETE:
                 return machine.Undetermined(_error(observed))
             for manifest in observed.objects:
-                try:
-                    item = snapshot(canonical.decode(manifest.json))
-                except canonical.DocumentError:
-                    item = Snapshot(manifest.ref.name, "", "", {}, {}, 0, False)
+                item = read_snapshot(manifest)
                 if item.name not in found or item.data is not None:
                     found[item.name] = item
         return list(found.values())
@@ -176,9 +194,22 @@ def _error(observed: common_pb2.Observed | None) -> str:
     return (observed.error if observed is not None else "") or "not known yet"
 
 
+def _spec(data: bytes) -> Any:
+    """`spec` of a runtime. Size and depth are limits of the spec, not of the object around it."""
+    try:
+        return canonical.decode(data).get("spec")
+    except canonical.DocumentError as error:
+        if error.reason not in ("DOCUMENT_TOO_LARGE", "DOCUMENT_TOO_DEEP"):
+            raise
+        spec, detail = member(data, "spec")
+        if detail:
+            raise canonical.DocumentError(error.reason, detail) from None
+        return spec
+
+
 def _live(source: Source, data: bytes) -> machine.Live:
     try:
-        spec = canonical.decode(data).get("spec")
+        spec = _spec(data)
         if spec is None:
             spec = {}
         if not isinstance(spec, dict):
