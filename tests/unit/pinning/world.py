@@ -98,6 +98,7 @@ class World:
     objects: list[Doc] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     raw: dict[str, bytes] = field(default_factory=dict)
+    namespace: str = NS
 
     def _manifest(self, doc: Doc, metadata_only: bool) -> pb.Manifest:
         meta = doc["metadata"]
@@ -138,7 +139,7 @@ class World:
         request.observation.ome_namespace = OME
         request.observation.isvc.json = isvc if isinstance(isvc, bytes) else json.dumps(isvc).encode()
         request.observation.isvc.ref.CopyFrom(
-            pb.ObjectRef(kind="InferenceService", namespace=NS, name="chat", uid="u1", resource_version="5")
+            pb.ObjectRef(kind="InferenceService", namespace=self.namespace, name="chat", uid="u1", resource_version="5")
         )
         return request
 
