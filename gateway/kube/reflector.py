@@ -78,6 +78,7 @@ class Reflector:
         self._clock, self._sleep, self._draw = clock, sleep, draw
         self._rv = ""
         self._failures = 0
+        self._expired = False  # the version before was too old as well
         self._heard = 0.0
 
     async def run(self) -> None:
@@ -145,7 +146,7 @@ class Reflector:
                 task.cancel()
             await asyncio.gather(reader, guard, return_exceptions=True)
             if self._clock() - started >= self._tuning.short:
-                self._failures = 0
+                self._failures, self._expired = 0, False
 
     async def _guard(self) -> None:
         """Ends when nothing has been heard for too long."""
@@ -166,7 +167,7 @@ class Reflector:
                     self._well()
                     continue
                 events += 1
-                self._failures = 0
+                self._failures, self._expired = 0, False
                 self._take(event)
         return events
 
@@ -188,15 +189,18 @@ class Reflector:
     async def _pause(self, error: KubeError | None) -> None:
         """Says what is wrong, in cache and log, and waits before the next attempt where the last one failed."""
         least = 0.0
+        if isinstance(error, Gone) and not self._expired:
+            self._expired = True  # a new list mends it
+            return
         if error is not None:
-            # One lost connection, or one version too old, is how a watch ends: only what stays is a trouble.
-            if not (self._cache.synced and self._failures == 0 and isinstance(error, Unreachable | Gone)):
+            # One lost connection is how a watch ends: only what stays is a trouble.
+            if not (self._cache.synced and self._failures == 0 and isinstance(error, Unreachable)):
                 self._cache.error, self._cache.missing = str(error), isinstance(error, KindMissing)
                 self._reporter.trouble(self._kind.kind, str(error))
             self._failures += 1
             if isinstance(error, TooManyRequests):
                 least = error.retry_after
-        if self._failures == 0 or (isinstance(error, Gone) and self._failures == 1):
+        if self._failures == 0:
             return
         longest = min(self._tuning.cap, self._tuning.base * 2.0 ** min(self._failures - 1, 30))
         await self._sleep(max(least, longest * (1 - self._draw() / 2)))

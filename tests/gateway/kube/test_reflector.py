@@ -129,6 +129,21 @@ async def test_410_in_any_form_leads_to_a_new_list(
     assert reasons["gone"] == 1
 
 
+async def test_a_restored_server_is_listed_at_once_after_it_was_away(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its versions begin anew: the old place is not reached for a long time, and what was held is gone."""
+    world.transport.answers += [page(obj("a", 400), rv=500), page(obj("b", 3), rv=5)]
+    away: list[Script | Exception] = [Unreachable("refused") for _ in range(4)]
+    world.transport.watches += [Script(200, bookmark(600)), *away, Script(504, TOO_LARGE.body), Script()]
+    async with world.running():
+        await world.time.advance(10.0)
+        assert world.transport.versions == ["500", *["600"] * 5, "5"] and world.names == ["b"]
+        assert world.time.sleeps.count(8.0) == 0, "no further back-off: a list mends it"
+        assert world.cache.seen_rv == 5 and world.reporter.troubles == {}
+    assert "Too large" not in capsys.readouterr().out
+
+
 async def test_a_server_that_always_answers_410_is_not_hammered(world: World) -> None:
     world.transport.answers += [page(rv=5) for _ in range(20)]
     world.transport.watches += [Script(410, GONE_STATUS.body) for _ in range(20)]
