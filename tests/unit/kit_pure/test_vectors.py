@@ -53,9 +53,7 @@ async def channel() -> AsyncIterator[grpc.aio.Channel]:
 
 
 @pytest.mark.parametrize(("text", "digest", "reason"), VECTORS, ids=[reason for _, _, reason in VECTORS])
-async def test_vectors_come_back_over_the_wire(
-    channel: grpc.aio.Channel, text: str, digest: str, reason: str
-) -> None:
+async def test_vectors_come_back_over_the_wire(channel: grpc.aio.Channel, text: str, digest: str, reason: str) -> None:
     stub = pinning_pb2_grpc.PinningServiceStub(channel)
     answer = await stub.HashRuntime(pinning_pb2.HashRuntimeRequest(spec=text.encode()), timeout=5)
     assert (answer.digest, answer.short, answer.algorithm) == (digest, digest[:8], "c14n-v1"), reason
