@@ -7,6 +7,7 @@ from fractions import Fraction
 
 UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _LIMIT = 2**63
+MAX_TEXT = 256
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)")
 
 
@@ -30,6 +31,8 @@ def parse(text: str) -> int:
         return 0
     if not rest:
         raise DurationError("not a duration")
+    if len(rest) > MAX_TEXT:
+        raise DurationError("not a duration: too long")
     total = Fraction(0)
     while rest:
         match = _PART.match(rest)
@@ -41,7 +44,7 @@ def parse(text: str) -> int:
         if match[2]:
             number += Fraction(int(match[2]), 10 ** len(match[2]))
         total += int(number * UNITS[match[3]])
-        if total >= _LIMIT:
+        if total > _LIMIT - (sign > 0):
             raise DurationError("not a duration: out of range")
         rest = rest[match.end() :]
     return sign * int(total)
