@@ -23,6 +23,15 @@ _INTEGRAL_LIMIT = 1e21
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# What the fast encoder does not write as RFC 8785 does, where a value may stand: null members and floats. It refuses
+# integers beyond +-(2^53 - 1) itself.
+_FAST = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_NULL_OR_FLOAT_MEMBER = re.compile(rb'":(?:null|-?\d+[.e])')
+_FLOAT_MEMBER = re.compile(rb'":-?\d+[.e]')
+_FLOAT_NEXT = re.compile(rb",-?\d+[.e]")
+_FLOAT_FIRST = re.compile(rb"\[-?\d+[.e]")
+_SPACED_MEMBER = re.compile(rb'"[ \t\r\n]+:')
+_ESCAPED_MARK = re.compile(rb"\\u00(?:22|3[aA]|20|09|0[aAdD])")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -39,18 +48,51 @@ def decode(data: bytes) -> JsonObject:
     """Decode strictly. In: UTF-8 JSON of at most 1 MiB. Out: the object. Raises DocumentError with its reason."""
     if len(data) > MAX_BYTES:
         raise DocumentError("DOCUMENT_TOO_LARGE", f"the document has {len(data)} bytes, at most {MAX_BYTES} are read")
+    _check_depth(data)
+    quick = _quick(data)
+    if quick is not None:
+        return quick
     if data.startswith(b"\xef\xbb\xbf"):
         raise DocumentError("MALFORMED_JSON", "the document starts with a byte-order mark")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DocumentError("MALFORMED_JSON", f"invalid UTF-8 at byte {error.start}") from None
-    _check_depth(data)
     value = _parse(text)
     if _SURROGATE_ESCAPE.search(data):
         _check_surrogates(value)
     if not isinstance(value, dict):
         raise DocumentError("NOT_AN_OBJECT", f"the document is {_type_name(value)}, not an object")
+    return value
+
+
+def _float_element(encoded: bytes) -> bool:
+    """Whether an array in bytes of the fast encoder may hold a float."""
+    return bool(_FLOAT_FIRST.search(encoded)) or _FLOAT_NEXT.search(encoded) is not None
+
+
+def _quick(data: bytes) -> JsonObject | None:
+    """The object, where a fast parser provably read it as the strict one would; None leaves it to the strict one.
+
+    The parser keeps the last of equal members. Written out again such a document has fewer members, so equal counts
+    of `":` prove that none was dropped, unless blanks or an escape hide such a mark.
+    """
+    if _ESCAPED_MARK.search(data) or _SPACED_MEMBER.search(data):
+        return None
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    try:
+        again = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+    except orjson.JSONEncodeError:
+        return None
+    if data.count(b'":') != again.count(b'":'):
+        return None
+    if _FLOAT_MEMBER.search(again) or _float_element(again):
+        return None
     return value
 
 
@@ -135,6 +177,14 @@ def _type_name(value: JsonValue) -> str:
 
 def canonical(value: JsonValue) -> bytes:
     """Canonical bytes of a decoded value. Raises DocumentError for an integer beyond +-(2^53 - 1), naming its path."""
+    if isinstance(value, dict):
+        # Sorted by the fast encoder, ASCII, without null, float or large integer: the same bytes as RFC 8785.
+        try:
+            data = orjson.dumps(value, option=_FAST)
+        except orjson.JSONEncodeError:  # an integer that is too large: its path is told below
+            data = b"\xff"
+        if data.isascii() and not _NULL_OR_FLOAT_MEMBER.search(data) and not _float_element(data):
+            return data
     simple, cleaned = _clean(value, "")
     return orjson.dumps(cleaned, option=orjson.OPT_SORT_KEYS) if simple else reference(cleaned)
 
