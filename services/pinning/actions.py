@@ -35,7 +35,7 @@ def check_seen(isvc: InferenceService, uid: str, resource_version: str, pin: str
     ):
         if expected and expected != actual:
             text = f'{what} is "{actual}", not the expected "{expected}"; read the InferenceService again'
-            raise Refusal("Changed", text, lost=True)
+            raise Refusal("RESOURCE_VERSION_CONFLICT", text, lost=True)
 
 
 def sync(isvc: InferenceService, request_id: str) -> Planned:
