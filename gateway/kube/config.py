@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -24,9 +24,6 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from yarl import URL
 
 from gateway.kube.errors import ConfigError, Unreachable
-
-if TYPE_CHECKING:
-    from gateway.kube.transport import Call
 
 TOKEN_FILE_SECONDS = 60.0
 RENEW_SECONDS = 10.0
@@ -83,10 +80,10 @@ class Connection:
         """The name to expect in the server's certificate, where it is not the address's."""
         return self._configuration.tls_server_name or None
 
-    def url(self, call: Call) -> URL:
-        """The whole URL of a call."""
-        query = f"?{urlencode(call.query)}" if call.query else ""
-        return URL(f"{self.server}{call.path}{query}", encoded=True)
+    def url(self, path: str, query: Mapping[str, str]) -> URL:
+        """The whole URL of a path below the server, with its query."""
+        suffix = f"?{urlencode(query)}" if query else ""
+        return URL(f"{self.server}{path}{suffix}", encoded=True)
 
     def open(self) -> aiohttp.ClientSession:
         """A new session; the caller closes it."""

@@ -108,7 +108,7 @@ class AioTransport:
 
     async def _open(self, call: Call, authorization: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         session = await self._current()
-        url = self._connection.url(call)
+        url = self._connection.url(call.path, call.query)
         headers = {"Accept": "application/json", "User-Agent": "ome-gateway"}
         if authorization:
             headers["Authorization"] = authorization
