@@ -26,12 +26,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # What the fast encoder does not write as RFC 8785 does, where a value may stand: null members and floats. It refuses
 # integers beyond +-(2^53 - 1) itself.
 _FAST = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
-_NULL_OR_FLOAT_MEMBER = re.compile(rb'":(?:null|-?\d+[.e])')
-_FLOAT_MEMBER = re.compile(rb'":-?\d+[.e]')
-_FLOAT_NEXT = re.compile(rb",-?\d+[.e]")
-_FLOAT_FIRST = re.compile(rb"\[-?\d+[.e]")
-_SPACED_MEMBER = re.compile(rb'"[ \t\r\n]+:')
-_ESCAPED_MARK = re.compile(rb"\\u00(?:22|3[aA]|20|09|0[aAdD])")
+_NULL_OR_FLOAT_MEMBER = re.compile(rb'":[-n0-9](?:ull|[0-9]*[.e])')
+_FLOAT_MEMBER = re.compile(rb'":[-0-9][0-9]*[.e]')
+_FLOAT_NEXT = re.compile(rb",[-0-9][0-9]*[.e]")
+_FLOAT_FIRST = re.compile(rb"\[[-0-9][0-9]*[.e]")
+_ESCAPED_COLON = re.compile(rb"\\u003[aA]")
+# The first bytes of characters beyond U+FFFF in UTF-8: without them the order of UTF-8 is that of UTF-16.
+_BEYOND = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -71,13 +72,19 @@ def _float_element(encoded: bytes) -> bool:
     return bool(_FLOAT_FIRST.search(encoded)) or _FLOAT_NEXT.search(encoded) is not None
 
 
+def _sorted(encoded: bytes) -> bool:
+    """Whether members that the fast encoder sorted by UTF-8 stand in the order of UTF-16 code units."""
+    return encoded.isascii() or not any(byte in encoded for byte in _BEYOND)
+
+
 def _quick(data: bytes) -> JsonObject | None:
     """The object, where a fast parser provably read it as the strict one would; None leaves it to the strict one.
 
-    The parser keeps the last of equal members. Written out again such a document has fewer members, so equal counts
-    of `":` prove that none was dropped, unless blanks or an escape hide such a mark.
+    The parser keeps the last of equal members. Written out again such a document has fewer colons, so equal counts
+    prove that none was dropped, unless an escape hides a colon in `data`. Floats are left to the strict one, which
+    judges their literals.
     """
-    if _ESCAPED_MARK.search(data) or _SPACED_MEMBER.search(data):
+    if _ESCAPED_COLON.search(data):
         return None
     try:
         value = orjson.loads(data)
@@ -89,7 +96,7 @@ def _quick(data: bytes) -> JsonObject | None:
         again = orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:
         return None
-    if data.count(b'":') != again.count(b'":'):
+    if data != again and data.count(b":") != again.count(b":"):
         return None
     if _FLOAT_MEMBER.search(again) or _float_element(again):
         return None
@@ -178,12 +185,13 @@ def _type_name(value: JsonValue) -> str:
 def canonical(value: JsonValue) -> bytes:
     """Canonical bytes of a decoded value. Raises DocumentError for an integer beyond +-(2^53 - 1), naming its path."""
     if isinstance(value, dict):
-        # Sorted by the fast encoder, ASCII, without null, float or large integer: the same bytes as RFC 8785.
+        # Sorted by the fast encoder, without null, float, large integer or a name that UTF-16 sorts otherwise: the
+        # same bytes as RFC 8785.
         try:
             data = orjson.dumps(value, option=_FAST)
         except orjson.JSONEncodeError:  # an integer that is too large: its path is told below
-            data = b"\xff"
-        if data.isascii() and not _NULL_OR_FLOAT_MEMBER.search(data) and not _float_element(data):
+            data = b""
+        if data and _sorted(data) and not _NULL_OR_FLOAT_MEMBER.search(data) and not _float_element(data):
             return data
     simple, cleaned = _clean(value, "")
     return orjson.dumps(cleaned, option=orjson.OPT_SORT_KEYS) if simple else reference(cleaned)
