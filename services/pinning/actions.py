@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.kit.jsontypes import JsonObject
@@ -26,13 +27,38 @@ class Planned:
     preview: str
 
 
-def check_seen(isvc: InferenceService, uid: str, resource_version: str, pin: str) -> None:
-    """Compare-and-set on what the caller saw; empty expectations are not compared. Raises Refusal, lost."""
-    for what, expected, actual in (
-        ("uid", uid, isvc.uid),
-        ("resourceVersion", resource_version, isvc.resource_version),
-        ("status.pinnedRevisionName", pin, isvc.pin),
-    ):
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the caller saw; empty parts are not compared."""
+
+    uid: str = ""
+    resource_version: str = ""
+    pin: str = ""
+
+
+def plan(isvc: InferenceService, seen: Seen, action: Callable[[], Planned]) -> Planned:
+    """Compare-and-set around an action. Raises Refusal, `lost` when the caller saw another state.
+
+    What already stands is answered as such to a caller who is behind: a repeated request finds its own effect.
+    Another uid is another object, hence always lost.
+    """
+    _compare(("uid", seen.uid, isvc.uid))
+    versions = (
+        ("resourceVersion", seen.resource_version, isvc.resource_version),
+        ("status.pinnedRevisionName", seen.pin, isvc.pin),
+    )
+    try:
+        planned = action()
+    except Refusal:
+        _compare(*versions)
+        raise
+    if planned.patch is not None:
+        _compare(*versions)
+    return planned
+
+
+def _compare(*facts: tuple[str, str, str]) -> None:
+    for what, expected, actual in facts:
         if expected and expected != actual:
             text = f'{what} is "{actual}", not the expected "{expected}"; read the InferenceService again'
             raise Refusal("RESOURCE_VERSION_CONFLICT", text, lost=True)

@@ -21,11 +21,8 @@ class Verdict:
 
 
 def findings(document: JsonObject, namespace: str) -> list[FieldFault]:
-    """Every finding of rules 1 to 4 on one object, in their order; fields of a wrong type come first."""
-    try:
-        isvc = parse(document, strict=False)
-    except BadInferenceService as error:
-        return error.faults
+    """Every finding of rules 1 to 4 on one object, in their order. Raises BadInferenceService for wrong types."""
+    isvc = parse(document, strict=False)
     runtime = isvc.runtime
     found = runtime_faults(runtime)
     if not runtime.revision:
@@ -54,19 +51,35 @@ def _shape(reference: Reference, revision: str) -> list[FieldFault]:
 
 
 def inference_service(new: JsonObject, old: JsonObject | None, namespace: str) -> Verdict:
-    """Create or update. What the stored object already has with the same message only warns; deleting ones pass."""
+    """Create or update. What the stored object already has with the same message only warns; deleting ones pass.
+
+    Raises BadInferenceService for fields of a wrong type that the stored object has not.
+    """
     metadata = new.get("metadata")
     if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
         return Verdict()
-    known = {item.message for item in findings(old, namespace)} if old is not None else set()
+    known = {item.message for item in _stored(old, namespace)} if old is not None else set()
     denied: FieldFault | None = None
     warnings: list[str] = []
-    for item in findings(new, namespace):
+    try:
+        found = findings(new, namespace)
+    except BadInferenceService as error:
+        found = error.faults
+        if wrong := [item for item in found if item.message not in known]:
+            raise BadInferenceService(wrong) from None
+    for item in found:
         if item.message in known:
             warnings.append(item.message)
         elif denied is None:
             denied = item
     return Verdict(denied, tuple(warnings))
+
+
+def _stored(old: JsonObject, namespace: str) -> list[FieldFault]:
+    try:
+        return findings(old, namespace)
+    except BadInferenceService as error:
+        return error.faults
 
 
 def _annotations(document: JsonObject) -> dict[str, Any]:
@@ -93,7 +106,7 @@ def _revision_fault(new: JsonObject, old: JsonObject) -> FieldFault | None:
         return FieldFault("data", ".data is immutable")
     if _labels(new) != _labels(old):
         return FieldFault("metadata.labels", ".labels are immutable")
-    if new.get("revision") != old.get("revision"):
+    if canonical.canonical(new.get("revision")) != canonical.canonical(old.get("revision")):
         return FieldFault("revision", ".revision is immutable")
     if _annotations(new).get(CREATED_BY) != CREATOR:
         return FieldFault("metadata.annotations", f"annotation {CREATED_BY} cannot be changed or removed")

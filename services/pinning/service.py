@@ -14,11 +14,12 @@ from services.kit.jsontypes import JsonObject
 from services.pinning import actions, admission, diff, interests, resolve
 from services.pinning.codec import answers, requests
 from services.pinning.creation import candidate
-from services.pinning.isvc import FieldFault, InferenceService
+from services.pinning.isvc import BadInferenceService, FieldFault, InferenceService
 from services.pinning.snapshots import Unusable, check
 from services.pinning.sources import CSR, SR, Source
 
 SERVICE = "ome.pinning.v1.PinningService"
+MAX_ACTOR = 256
 
 
 class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
@@ -78,8 +79,8 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
             answer.changes.add(
                 type=f"CHANGE_TYPE_{item.kind}",
                 pointer=item.pointer,
-                left_json=b"" if item.kind == "ADDED" else orjson.dumps(item.left, option=orjson.OPT_SORT_KEYS),
-                right_json=b"" if item.kind == "REMOVED" else orjson.dumps(item.right, option=orjson.OPT_SORT_KEYS),
+                left_json=b"" if item.kind == "ADDED" else canonical.canonical(item.left),
+                right_json=b"" if item.kind == "REMOVED" else canonical.canonical(item.right),
             )
         return answer
 
@@ -161,14 +162,14 @@ def _source(message: pinning_pb2.Source) -> Source:
 
 
 def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
-    """The document of one side in canonical form, and its digest."""
+    """The document of one side, and its digest."""
     which = side.WhichOneof("side")
     if which is None:
         raise errors.invalid_argument("MISSING_FIELD", [errors.Violation(field, "set snapshot or live_spec")])
     if which == "live_spec":
-        data = canonical.canonical(requests.document(side.live_spec, f"{field}.live_spec"))
-        return canonical.decode(data), canonical.digest(data)
-    parsed = requests.document(side.snapshot.json, f"{field}.snapshot.json")
+        live = requests.document(side.live_spec, f"{field}.live_spec")
+        return live, canonical.digest(canonical.canonical(live))
+    parsed = requests.manifest(side.snapshot, f"{field}.snapshot")
     snapshot = requests.snapshot(parsed)
     try:
         usable = check(snapshot, None)
@@ -180,10 +181,10 @@ def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
 
 def _judge(request: pinning_pb2.ValidateRequest) -> admission.Verdict:
     asked = request.admission
-    new = requests.document(asked.object.json, "admission.object.json")
+    new = requests.manifest(asked.object, "admission.object")
     old = None
     if asked.operation == common_pb2.OPERATION_UPDATE:
-        old = requests.document(asked.old_object.json, "admission.old_object.json")
+        old = requests.manifest(asked.old_object, "admission.old_object")
     elif asked.operation != common_pb2.OPERATION_CREATE:
         raise errors.invalid_argument(
             "INVALID_FIELD", [errors.Violation("admission.operation", "set OPERATION_CREATE or OPERATION_UPDATE")]
@@ -193,7 +194,11 @@ def _judge(request: pinning_pb2.ValidateRequest) -> admission.Verdict:
     if kind == interests.REVISION:
         return admission.controller_revision(new, old, namespace, request.ome_namespace or "ome")
     if kind == "InferenceService":
-        return admission.inference_service(new, old, namespace)
+        try:
+            return admission.inference_service(new, old, namespace)
+        except BadInferenceService as error:
+            wrong = [errors.Violation(f"admission.object.json:{item.field}", item.message) for item in error.faults]
+            raise errors.invalid_argument("INVALID_FIELD", wrong) from None
     fault = FieldFault("admission.object.ref.kind", f'kind "{kind}" is not judged here; send an InferenceService')
     raise errors.invalid_argument("INVALID_FIELD", [errors.Violation(fault.field, fault.message)])
 
@@ -205,7 +210,7 @@ def _text(document: JsonObject, key: str) -> str:
 
 def _plan(request: pinning_pb2.PlanActionRequest, isvc: InferenceService) -> actions.Planned:
     expected = request.context.expected
-    actions.check_seen(isvc, expected.uid, expected.resource_version, request.expected_pinned_revision)
+    seen = actions.Seen(expected.uid, expected.resource_version, request.expected_pinned_revision)
     plans: dict[int, Callable[[], actions.Planned]] = {
         pinning_pb2.ACTION_SYNC: lambda: actions.sync(
             isvc, _required(request.context.request_id, "context.request_id")
@@ -218,7 +223,10 @@ def _plan(request: pinning_pb2.PlanActionRequest, isvc: InferenceService) -> act
         raise errors.invalid_argument(
             "INVALID_FIELD", [errors.Violation("action", "set ACTION_SYNC, ACTION_PIN or ACTION_UNPIN")]
         )
-    return plan()
+    if len(request.context.actor) > MAX_ACTOR:
+        text = f"context.actor has {len(request.context.actor)} characters; at most {MAX_ACTOR} are recorded"
+        raise errors.invalid_argument("INVALID_FIELD", [errors.Violation("context.actor", text)])
+    return actions.plan(isvc, seen, plan)
 
 
 def _required(value: str, field: str) -> str:

@@ -50,6 +50,27 @@ def document(data: bytes, field: str) -> JsonObject:
         raise errors.invalid_argument(error.reason, [errors.Violation(field, error.detail)]) from None
 
 
+def manifest(message: common_pb2.Manifest, field: str) -> JsonObject:
+    """The document of a manifest; INVALID_ARGUMENT as `document`, or IDENTITY_MISMATCH. What either omits is not
+    compared: an object at admission may have no name or uid yet."""
+    parsed = document(message.json, f"{field}.json")
+    metadata = parsed.get("metadata")
+    stored: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+    pairs = [(name, getattr(message.ref, name), stored.get(key)) for name, key in IDENTITY]
+    pairs += [
+        ("kind", message.ref.kind, parsed.get("kind")),
+        ("api_version", message.ref.api_version, parsed.get("apiVersion")),
+    ]
+    wrong = [
+        errors.Violation(f"{field}.ref.{name}", f'is "{typed}" but the JSON says "{value}"; send both from one object')
+        for name, typed, value in pairs
+        if typed and value and typed != value
+    ]
+    if wrong:
+        raise errors.invalid_argument("IDENTITY_MISMATCH", wrong)
+    return parsed
+
+
 def inference_service(manifest: common_pb2.Manifest, field: str) -> InferenceService:
     """The InferenceService of a manifest. Raises Fault; RpcError for an identity that is absent or not the JSON's."""
     try:
