@@ -61,6 +61,9 @@ CASES: list[tuple[dict[str, Any] | None, str, str]] = [
     ({"name": "echo"}, "", "live"),
     (PINNED, "", "pinned without a revision"),
     ({**PINNED, "kind": "Pod"}, KIND, "unknown kind"),
+    ({"kind": "Pod", "apiGroup": "apps", "revision": "x"}, KIND, "the first of many denies"),
+    ({"autoSync": True, "revision": "x"}, SILENT, "rule 2 before rule 3"),
+    ({**PINNED, "kind": None, "apiGroup": None, "revision": None}, "", "nil is unset"),
     ({**PINNED, "apiGroup": "apps"}, GROUP, "unknown group"),
     ({"name": "echo", "revision": "cr-echo-0123abcd"}, SILENT, "autoSync nil"),
     ({"name": "echo", "autoSync": True, "revision": "cr-echo-0123abcd"}, SILENT, "autoSync true"),
@@ -128,6 +131,13 @@ REVISIONS = [
     (revision(), revision(data={"a": 2}), OWNED + ".data is immutable", "content"),
     (revision(), revision(data={"a": 1.0, "b": None}), "", "the same canonical form"),
     (revision(), revision(labels={}), OWNED + ".labels are immutable", "labels"),
+    (
+        revision(),
+        revision(data={"a": 2}, labels={}, revision=2),
+        OWNED + ".data is immutable",
+        "content before the rest",
+    ),
+    (revision(), revision(labels={"ome.io/runtime-of": "a", "x": "y"}), OWNED + ".labels are immutable", "one more"),
     (revision(), revision(revision=2), OWNED + ".revision is immutable", "number"),
     (
         revision(),
@@ -167,3 +177,56 @@ async def test_a_malformed_object_is_named() -> None:
     with pytest.raises(RpcError) as caught:
         await PinningServicer().Validate(request, None)
     assert caught.value.reason == "MALFORMED_JSON" and "admission.object.json" in str(caught.value)
+
+
+async def refused(request: pinning_pb2.ValidateRequest) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await PinningServicer().Validate(request, None)
+    return caught.value
+
+
+def asked(new: dict[str, Any]) -> pinning_pb2.ValidateRequest:
+    request = pinning_pb2.ValidateRequest()
+    request.admission.operation = common_pb2.OPERATION_CREATE
+    request.admission.object.CopyFrom(manifest(new))
+    return request
+
+
+async def test_a_wrong_type_is_no_finding_but_a_bad_request() -> None:
+    error = await refused(asked(isvc({"name": "echo", "autoSync": "false"})))
+    assert error.reason == "INVALID_FIELD" and "spec.runtime.autoSync must be true or false" in str(error)
+
+
+async def test_a_stored_wrong_type_only_warns_and_does_not_stop_its_repair() -> None:
+    old = isvc({"name": "echo", "autoSync": "false"})
+    text = "spec.runtime.autoSync must be true or false"
+    assert told(await judge(old, old)) == (True, "", [text])
+    assert told(await judge(isvc(PINNED), old)) == (True, "", [])
+
+
+async def test_an_identity_that_is_not_the_objects_is_refused() -> None:
+    request = asked(isvc(PINNED))
+    request.admission.object.ref.namespace = "other"
+    assert (await refused(request)).reason == "IDENTITY_MISMATCH"
+    request = asked(isvc(PINNED))
+    request.admission.object.ref.kind = "ControllerRevision"
+    assert (await refused(request)).reason == "IDENTITY_MISMATCH"
+
+
+async def test_other_questions_are_refused() -> None:
+    request = asked({**isvc(PINNED), "kind": "Pod"})
+    assert (await refused(request)).reason == "INVALID_FIELD"
+    request = asked(isvc(PINNED))
+    request.admission.operation = common_pb2.OPERATION_UNSPECIFIED
+    assert (await refused(request)).reason == "INVALID_FIELD"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"), [(b"", "MALFORMED_JSON"), (b"[]", "NOT_AN_OBJECT"), (b'{"a":1,"a":1}', "DUPLICATE_MEMBER")]
+)
+async def test_a_malformed_stored_object_is_named(data: bytes, reason: str) -> None:
+    request = asked(isvc(PINNED))
+    request.admission.operation = common_pb2.OPERATION_UPDATE
+    request.admission.old_object.json = data
+    error = await refused(request)
+    assert error.reason == reason and "admission.old_object.json" in str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import grpc
 import pytest
 from google.rpc import error_details_pb2
 
@@ -66,6 +67,8 @@ DIFFS = [
     ({"a": [1, 2, 3]}, {"a": [1, 9]}, [("CHANGED", "/a/1", b"2", b"9"), ("REMOVED", "/a/2", b"3", b"")], "by index"),
     ({"a": []}, {"a": {}}, [("CHANGED", "/a", b"[]", b"{}")], "another type"),
     ({"b": 1, "a": 1}, {}, [("REMOVED", "/a", b"1", b""), ("REMOVED", "/b", b"1", b"")], "sorted"),
+    ({}, {"a": {"b": None, "c": 1e21, "d": 1.0}}, [("ADDED", "/a", b"", b'{"c":1e+21,"d":1}')], "values are canonical"),
+    ({"a": [{"b": None}]}, {"a": [{}]}, [], "null is absent in arrays too"),
     ({"a": [None]}, {"a": [0]}, [("CHANGED", "/a/0", b"null", b"0")], "null elements count"),
 ]
 
@@ -103,7 +106,23 @@ async def test_a_missing_side_is_named() -> None:
     assert caught.value.reason == "MISSING_FIELD" and "right" in str(caught.value)
 
 
-def ask(action: int, runtime: dict[str, Any], **given: Any) -> pinning_pb2.PlanActionRequest:
+async def test_a_document_that_grows_in_canonical_form_is_compared() -> None:
+    small = b'{"a":[' + b",".join([b"1e-6"] * 200_000) + b"]}"
+    request = pinning_pb2.DiffRevisionsRequest(left=pinning_pb2.RevisionSide(live_spec=small), right=live({}))
+    answer = await PinningServicer().DiffRevisions(request, None)
+    assert [(item.type, item.pointer) for item in answer.changes] == [(pinning_pb2.CHANGE_TYPE_REMOVED, "/a")]
+    assert len(answer.changes[0].left_json) > canonical.MAX_BYTES
+
+
+async def test_a_snapshot_under_another_name_is_refused() -> None:
+    side = stored(snapshot({"a": 1}))
+    side.snapshot.ref.name = "cr-other-0123abcd"
+    with pytest.raises(RpcError) as caught:
+        await diff(side, live({}))
+    assert caught.value.reason == "IDENTITY_MISMATCH" and "left.snapshot.ref.name" in str(caught.value)
+
+
+def ask(action: pinning_pb2.Action, runtime: dict[str, Any], **given: Any) -> pinning_pb2.PlanActionRequest:
     document = {
         "apiVersion": "ome.io/v1beta1",
         "kind": "InferenceService",
@@ -192,3 +211,46 @@ async def test_refused(request_: pinning_pb2.PlanActionRequest, code: str, reaso
     with pytest.raises(RpcError) as caught:
         await plan(request_)
     assert caught.value.reason == code, reason
+
+
+@pytest.mark.parametrize("fact", ["uid", "resource_version"])
+async def test_another_version_than_the_caller_saw_is_aborted(fact: str) -> None:
+    request = ask(pinning_pb2.ACTION_SYNC, PINNED)
+    setattr(request.context.expected, fact, "other")
+    with pytest.raises(RpcError) as caught:
+        await plan(request)
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.ABORTED, "RESOURCE_VERSION_CONFLICT")
+
+
+async def test_a_repeated_request_finds_its_own_effect() -> None:
+    request = ask(pinning_pb2.ACTION_SYNC, PINNED, annotations={"ome.io/runtime-sync": "req-1"})
+    request.context.expected.resource_version = "6"
+    assert (await plan(request)).already_applied
+    request.context.expected.uid = "another object"
+    with pytest.raises(RpcError) as caught:
+        await plan(request)
+    assert caught.value.reason == "RESOURCE_VERSION_CONFLICT"
+
+
+async def test_one_who_is_behind_is_told_so_before_a_refusal() -> None:
+    request = ask(pinning_pb2.ACTION_SYNC, {"name": "echo"})
+    request.context.expected.resource_version = "6"
+    with pytest.raises(RpcError) as caught:
+        await plan(request)
+    assert caught.value.code == grpc.StatusCode.ABORTED
+
+
+async def test_a_refusal_names_the_service_and_its_reason() -> None:
+    with pytest.raises(RpcError) as caught:
+        await plan(ask(pinning_pb2.ACTION_SYNC, {"name": "echo"}))
+    assert caught.value.code == grpc.StatusCode.FAILED_PRECONDITION
+    failure = next(item for item in caught.value.details if isinstance(item, error_details_pb2.PreconditionFailure))
+    assert (failure.violations[0].type, failure.violations[0].subject) == ("NotPinned", "team/chat")
+
+
+async def test_an_actor_beyond_its_bound_is_refused() -> None:
+    request = ask(pinning_pb2.ACTION_SYNC, PINNED)
+    request.context.actor = "a" * 257
+    with pytest.raises(RpcError) as caught:
+        await plan(request)
+    assert caught.value.reason == "INVALID_FIELD" and "context.actor" in str(caught.value)

@@ -14,7 +14,7 @@ from services.kit import canonical
 from services.kit.canonical import MAX_BYTES, DocumentError, decode
 
 SAFE = 2**53 - 1
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAME = st.one_of(st.from_regex(r"[a-zA-Z.\-/ ]{0,8}", fullmatch=True), TEXT)
 NUMBER = st.one_of(
     st.integers(-SAFE, SAFE),
@@ -62,7 +62,67 @@ def test_no_bytes_are_a_crash(data: bytes) -> None:
         assert error.reason and error.detail
 
 
-NESTED = "[" * 127
+PART = st.sampled_from(
+    [
+        b'"a"',
+        b'"b"',
+        b'"\\u0061"',
+        b'":"',
+        b'"\\":"',
+        b'" :"',
+        b'"\\u0022\\u003a"',
+        b'"\\u003A"',
+        b'"\\\\"',
+        b'""',
+        b'"\xc3\xa9"',
+    ]
+)
+LITERAL = st.one_of(
+    PART,
+    st.sampled_from([b"1", b"-0", b"1.5", b"1.0", b"1e20", b"1e21", b"1e400", b"null", b"true", b"9007199254740992"]),
+    st.sampled_from(
+        [b"18446744073709551616", b"01", b"NaN", b'"\\ud800"', b'"\\ud83d\\ude00"', b'"\x01"', b'"\xff"', b""]
+    ),
+)
+
+
+def _object(inner: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    colon = st.sampled_from([b":", b" :", b": ", b"\n:"])
+    member = st.tuples(PART, colon, inner).map(b"".join)
+    return st.lists(member, max_size=4).map(lambda members: b"{" + b",".join(members) + b"}")
+
+
+WRITTEN = _object(
+    st.recursive(
+        LITERAL,
+        lambda inner: _object(inner) | st.lists(inner, max_size=3).map(lambda items: b"[" + b",".join(items) + b"]"),
+        max_leaves=8,
+    )
+)
+
+
+def read(data: bytes) -> str:
+    """What decoding gives, with the type of every number, or the reason why it is refused."""
+    try:
+        return repr(decode(data))
+    except DocumentError as error:
+        return error.reason
+
+
+@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(WRITTEN)
+def test_the_fast_reader_reads_what_the_strict_one_reads(data: bytes) -> None:
+    quick = read(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_quick", lambda data: None)
+        assert quick == read(data)
+
+
+def test_the_fast_reader_reads_a_common_runtime() -> None:
+    assert canonical._quick(b'{"a": ["x:y", 1, null, true], "b": {"c": "d"}}') is not None
+    assert canonical._quick(b'{"a":1,"a":1}') is None
+
+
 REFUSED = [
     (b"", "MALFORMED_JSON", "nothing"),
     (b"   ", "MALFORMED_JSON", "blanks"),
@@ -93,6 +153,11 @@ REFUSED = [
     (b'{"a":1,"a":1}', "DUPLICATE_MEMBER", "a member twice"),
     (b'{"x":[{"a":1,"\\u0061":2}]}', "DUPLICATE_MEMBER", "equal once the escape is read, in the depth"),
     (b'{"a":null,"a":1}', "DUPLICATE_MEMBER", "one of them null"),
+    (b'{"a":1,"a":"\\u003a"}', "DUPLICATE_MEMBER", "an escaped colon beside"),
+    (b'{"a" :1,"a"\n:1}', "DUPLICATE_MEMBER", "blanks before the colons"),
+    (b'x{"a":1}', "MALFORMED_JSON", "something before"),
+    (b'{"a":1e999999999}', "NUMBER_OUT_OF_RANGE", "an exponent beyond measure"),
+    (b'{"a":900719925474099200e-2}', "NUMBER_OUT_OF_RANGE", "2^53 by another literal"),
     (b'{"a":9007199254740992}', "NUMBER_OUT_OF_RANGE", "2^53"),
     (b'{"a":-9007199254740992}', "NUMBER_OUT_OF_RANGE", "minus 2^53"),
     (b'{"a":9007199254740992.0}', "NUMBER_OUT_OF_RANGE", "2^53 as a float"),
@@ -125,6 +190,7 @@ ACCEPTED = [
     (b' {"a" : 1}\n', {"a": 1}, "blanks around"),
     (b'{"a":9007199254740991}', {"a": SAFE}, "the largest integer"),
     (b'{"a":1e21}', {"a": 1e21}, "integral, but at the limit that JCS writes with an exponent"),
+    (b'{"a":-0}', {"a": 0}, "minus zero"),
     (b'{"a":1e-400}', {"a": 0.0}, "underflow is zero"),
     (b'{"a":"\\ud83d\\ude00"}', {"a": "\U0001f600"}, "a surrogate pair"),
     (b'{"a":"[[[["}', {"a": "[[[["}, "brackets in a string are no nesting"),

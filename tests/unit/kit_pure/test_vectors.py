@@ -42,7 +42,7 @@ VECTORS = [
 
 @pytest.fixture
 async def channel() -> AsyncIterator[grpc.aio.Channel]:
-    server = RpcServer(ServiceSettings(listen="127.0.0.1:0"), register)
+    server = RpcServer(ServiceSettings.model_validate({"listen": "127.0.0.1:0"}), register)
     await server.start()
     open_channel = connect(server.address)
     try:
