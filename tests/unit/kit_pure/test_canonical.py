@@ -15,7 +15,11 @@ from services.kit.canonical import MAX_BYTES, DocumentError, decode
 
 SAFE = 2**53 - 1
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-NAME = st.one_of(st.from_regex(r"[a-zA-Z.\-/ ]{0,8}", fullmatch=True), TEXT)
+NAME = st.one_of(
+    st.from_regex(r"[a-zA-Z.\-/ ]{0,8}", fullmatch=True),
+    TEXT,
+    st.sampled_from(["\U0001f600", "\uffee", "\ue000", "\U00010000x"]),
+)
 NUMBER = st.one_of(
     st.integers(-SAFE, SAFE),
     st.floats(allow_nan=False, allow_infinity=False),
