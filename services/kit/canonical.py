@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from typing import cast
 
@@ -20,13 +21,16 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 128
 MAX_INTEGER = 2**53 - 1
 _INTEGRAL_LIMIT = 1e21
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# An open string goes to the end, so that nothing is ever scanned twice.
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What the fast encoder does not write as RFC 8785 does, where a value may stand: null members and floats. It refuses
-# integers beyond +-(2^53 - 1) itself.
+# What the fast encoder does not write as RFC 8785 does, where a value may stand: null members and floats, NaN and
+# infinities as null. It refuses integers beyond +-(2^53 - 1) itself.
 _FAST = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 _NULL_OR_FLOAT_MEMBER = re.compile(rb'":[-n0-9](?:ull|[0-9]*[.e])')
+_NULL_OR_FLOAT_NEXT = re.compile(rb",[-n0-9](?:ull|[0-9]*[.e])")
+_NULL_OR_FLOAT_FIRST = re.compile(rb"\[[-n0-9](?:ull|[0-9]*[.e])")
 _FLOAT_MEMBER = re.compile(rb'":[-0-9][0-9]*[.e]')
 _FLOAT_NEXT = re.compile(rb",[-0-9][0-9]*[.e]")
 _FLOAT_FIRST = re.compile(rb"\[[-0-9][0-9]*[.e]")
@@ -183,7 +187,8 @@ def _type_name(value: JsonValue) -> str:
 
 
 def canonical(value: JsonValue) -> bytes:
-    """Canonical bytes of a decoded value. Raises DocumentError for an integer beyond +-(2^53 - 1), naming its path."""
+    """Canonical bytes of a decoded value. Raises DocumentError for an integer beyond +-(2^53 - 1), naming its path, and
+    for NaN and infinities."""
     if isinstance(value, dict):
         # Sorted by the fast encoder, without null, float, large integer or a name that UTF-16 sorts otherwise: the
         # same bytes as RFC 8785.
@@ -191,7 +196,13 @@ def canonical(value: JsonValue) -> bytes:
             data = orjson.dumps(value, option=_FAST)
         except orjson.JSONEncodeError:  # an integer that is too large: its path is told below
             data = b""
-        if data and _sorted(data) and not _NULL_OR_FLOAT_MEMBER.search(data) and not _float_element(data):
+        if (
+            data
+            and _sorted(data)
+            and not _NULL_OR_FLOAT_MEMBER.search(data)
+            and not _NULL_OR_FLOAT_FIRST.search(data)
+            and not _NULL_OR_FLOAT_NEXT.search(data)
+        ):
             return data
     simple, cleaned = _clean(value, "")
     return orjson.dumps(cleaned, option=orjson.OPT_SORT_KEYS) if simple else reference(cleaned)
@@ -222,6 +233,8 @@ def _clean(value: JsonValue, path: str) -> tuple[bool, JsonValue]:
             items.append(cleaned)
         return simple, items
     if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DocumentError("NUMBER_OUT_OF_RANGE", f"{path or '/'}: {value} is not JSON")
         return False, value
     if type(value) is int and abs(value) > MAX_INTEGER:
         raise DocumentError("NUMBER_OUT_OF_RANGE", f"{path or '/'}: integer {value} is beyond +-(2^53 - 1)")

@@ -81,7 +81,9 @@ def pin(isvc: InferenceService, revision: str, view: machine.SnapshotView | None
     if isvc.reference is None:
         raise Refusal("RuntimeNotNamed", "spec.runtime.name is not set; a pin needs a named runtime")
     if isinstance(view, machine.Broken):
-        raise Refusal(view.reason, f"revision {revision} cannot be used: {view.cause}")
+        # A mismatch already names the revision.
+        whole = view.reason == "RuntimeMismatch"
+        raise Refusal(view.reason, view.cause if whole else f"revision {revision} cannot be used: {view.cause}")
     if view is None or isinstance(view, machine.Missing):
         raise Refusal("RevisionMissing", f"revision {revision} does not exist; list the runtime's revisions")
     if isinstance(view, machine.Undetermined):

@@ -33,7 +33,7 @@ def findings(document: JsonObject, namespace: str) -> list[FieldFault]:
         found.append(FieldFault(field, f"{field} {text}"))
     if not runtime.name:
         found.append(FieldFault(field, f"{field} requires spec.runtime.name"))
-    elif not runtime.kind or runtime.kind in KINDS:
+    elif not runtime.kind_given or runtime.kind in KINDS:
         found.extend(_shape(Reference(runtime.kind, runtime.name, namespace or isvc.namespace), runtime.revision))
     return found
 

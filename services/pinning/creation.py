@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import orjson
+
 from services.kit import canonical, names
 from services.kit.jsontypes import JsonObject
 from services.pinning.snapshots import (
@@ -42,6 +44,16 @@ class Create:
 
     name: str
     document: JsonObject
+
+    @property
+    def body(self) -> bytes:
+        """The document as it is sent."""
+        return orjson.dumps(self.document)
+
+    @property
+    def content_digest(self) -> str:
+        """SHA-256 of `body`: a failed write is told by it and the name."""
+        return canonical.digest(self.body)
 
 
 class NoFreeName(Exception):

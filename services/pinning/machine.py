@@ -180,10 +180,12 @@ def _managed(s: Situation) -> Decision:
 def _lost(s: Situation, name: str) -> Decision:
     drift = _unusable(s.pinned, s.pin, f"pinned revision {s.pin} missing from {s.ome_namespace}")
     hold = Decision("P1", "HOLD", s.pin, s.last, drift, "hold")
-    if not s.new_token or not isinstance(s.live, Live):
+    if not isinstance(s.live, Live):
         return hold
     if s.live.refused:
-        return _with_error(hold, "P2", f"resolve live runtime {name}: {s.live.refused}")
+        return _with_error(hold, "P2" if s.new_token else "P1", f"resolve live runtime {name}: {s.live.refused}")
+    if not s.new_token:
+        return hold
     refused = _with_error(hold, "P2", f"advance pin for {name}: ")
     return Decision("P2", "ADVANCE", "", s.token, None, "pin", advance=s.live, refused=refused)
 

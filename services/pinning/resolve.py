@@ -15,23 +15,38 @@ from services.pinning.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A decision with what it writes first: a snapshot to create, a mark to take off, or nothing."""
+    """A decision with what it writes first: a snapshot to create, a mark to take off, or nothing.
+
+    `again`: creating that snapshot failed before. The decision does without it, and the write is tried once more last.
+    """
 
     decision: Decision
     live: LiveView | None = None
     source: Source | None = None
     create: Create | None = None
+    again: bool = False
     unmark: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why creating a snapshot of a name and content failed in an earlier pass."""
+
+    name: str
+    content_digest: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
-    """What the cluster shows: the explicit and the pinned snapshot, the live runtime, all snapshots of the name."""
+    """What the cluster shows: the explicit and the pinned snapshot, the live runtime, all snapshots of the name; and
+    which snapshots could not be created."""
 
     explicit: SnapshotView | None = None
     pinned: SnapshotView | None = None
     live: LiveView | None = None
     known: list[Snapshot] | Undetermined | None = None
+    failed: tuple[Failure, ...] = ()
 
 
 def resolve(isvc: InferenceService, seen: Observed, ome_namespace: str) -> Resolution:
@@ -95,4 +110,14 @@ def _advance(s: Situation, decision: Decision, live: Live, seen: Observed, names
     if isinstance(found, Reuse):
         unmark = found.snapshot if found.snapshot.marked else None
         return Resolution(replace(decision, pin=found.snapshot.name), seen.live, live.source, unmark=unmark)
+    cause = _failed_before(found, seen.failed)
+    if cause:
+        told = replace(refused, error=refused.error + cause, retry=True)
+        return Resolution(told, seen.live, create=found, again=True)
     return Resolution(replace(decision, pin=found.name), seen.live, live.source, create=found)
+
+
+def _failed_before(wanted: Create, failed: tuple[Failure, ...]) -> str:
+    """Why the same content of the same name could not be created; empty when it was not tried or is another one."""
+    same = [item.cause for item in failed if item.name == wanted.name and item.content_digest == wanted.content_digest]
+    return same[-1] if same else ""

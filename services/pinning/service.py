@@ -20,6 +20,11 @@ from services.pinning.sources import CSR, SR, Source
 
 SERVICE = "ome.pinning.v1.PinningService"
 MAX_ACTOR = 256
+REASONS = {
+    pinning_pb2.ACTION_SYNC: "SyncRuntime",
+    pinning_pb2.ACTION_PIN: "PinRuntime",
+    pinning_pb2.ACTION_UNPIN: "UnpinRuntime",
+}
 
 
 class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
@@ -139,6 +144,7 @@ def _decide(seen: common_pb2.Observation) -> tuple[common_pb2.Outcome, pinning_p
             pinned=view.snapshot(wanted.pinned, reference),
             live=view.live(wanted, reference),
             known=view.known(wanted) if wanted.sets else None,
+            failed=requests.failures(seen.failures, namespace),
         )
     found = resolve.resolve(isvc, observed, namespace)
     return answers.build(seen.isvc.ref, isvc, found, wanted, namespace), answers.summary(found)
@@ -169,8 +175,7 @@ def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
     if which == "live_spec":
         live = requests.document(side.live_spec, f"{field}.live_spec")
         return live, canonical.digest(canonical.canonical(live))
-    parsed = requests.manifest(side.snapshot, f"{field}.snapshot")
-    snapshot = requests.snapshot(parsed)
+    snapshot = requests.snapshot_manifest(side.snapshot, f"{field}.snapshot")
     try:
         usable = check(snapshot, None)
     except Unusable as error:
@@ -181,10 +186,11 @@ def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
 
 def _judge(request: pinning_pb2.ValidateRequest) -> admission.Verdict:
     asked = request.admission
-    new = requests.manifest(asked.object, "admission.object")
+    read = requests.revision if asked.object.ref.kind == interests.REVISION else requests.manifest
+    new = read(asked.object, "admission.object")
     old = None
     if asked.operation == common_pb2.OPERATION_UPDATE:
-        old = requests.manifest(asked.old_object, "admission.old_object")
+        old = read(asked.old_object, "admission.old_object")
     elif asked.operation != common_pb2.OPERATION_CREATE:
         raise errors.invalid_argument(
             "INVALID_FIELD", [errors.Violation("admission.operation", "set OPERATION_CREATE or OPERATION_UPDATE")]
@@ -259,15 +265,20 @@ def _action_answer(
             common_pb2.Write(
                 verb=common_pb2.VERB_MERGE_PATCH,
                 stage=common_pb2.STAGE_FOLLOW_UP,
-                target=request.observation.isvc.ref,
+                target=_target(request.observation.isvc.ref),
                 precondition=common_pb2.Precondition(uid=isvc.uid, resource_version=isvc.resource_version),
-                reason=planned.preview,
+                reason=REASONS[request.action],
                 json=body,
                 field_validation=common_pb2.FIELD_VALIDATION_STRICT,
                 content_digest=canonical.digest(body),
             )
         )
     return answer
+
+
+def _target(ref: common_pb2.ObjectRef) -> common_pb2.ObjectRef:
+    """What a write names; its version is told by the precondition."""
+    return common_pb2.ObjectRef(api_version=ref.api_version, kind=ref.kind, namespace=ref.namespace, name=ref.name)
 
 
 def register(server: grpc.aio.Server) -> list[str]:

@@ -81,20 +81,19 @@ def _changes_pin(isvc: InferenceService, found: Resolution) -> bool:
 
 def _writes(found: Resolution, namespace: str) -> list[common_pb2.Write]:
     if found.create is not None:
-        body = orjson.dumps(found.create.document)
         target = common_pb2.ObjectRef(
             api_version=REVISION_API, kind=REVISION, namespace=namespace, name=found.create.name
         )
         return [
             common_pb2.Write(
                 verb=common_pb2.VERB_CREATE,
-                stage=common_pb2.STAGE_PREPARE,
+                stage=common_pb2.STAGE_FOLLOW_UP if found.again else common_pb2.STAGE_PREPARE,
                 target=target,
-                reason="snapshot of the live runtime",
-                json=body,
+                reason="CreateSnapshot",
+                json=found.create.body,
                 field_validation=common_pb2.FIELD_VALIDATION_STRICT,
                 chain="pin",
-                content_digest=canonical.digest(body),
+                content_digest=found.create.content_digest,
             )
         ]
     if found.unmark is not None:
@@ -105,10 +104,10 @@ def _writes(found: Resolution, namespace: str) -> list[common_pb2.Write]:
                 verb=common_pb2.VERB_MERGE_PATCH,
                 stage=common_pb2.STAGE_PREPARE,
                 target=common_pb2.ObjectRef(
-                    api_version=REVISION_API, kind=REVISION, namespace=namespace, name=item.name, uid=item.uid
+                    api_version=REVISION_API, kind=REVISION, namespace=namespace, name=item.name
                 ),
                 precondition=common_pb2.Precondition(uid=item.uid, resource_version=item.resource_version),
-                reason="the snapshot becomes a pin; its mark goes first",
+                reason="UnmarkSnapshot",
                 json=body,
                 chain="pin",
                 content_digest=canonical.digest(body),

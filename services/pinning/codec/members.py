@@ -40,6 +40,14 @@ def member(data: bytes, name: str) -> tuple[Any, str]:
         return None, error.detail
 
 
+def raw_member(data: bytes, name: str) -> str | None:
+    """Source text of a member; None when there is none that can be found."""
+    try:
+        return _raw(data.decode(), name)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _raw(text: str, name: str) -> str | None:
     """Source text of a top-level member, the last one of that name."""
     found = None

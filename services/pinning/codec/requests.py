@@ -10,14 +10,18 @@ from ome.common.v1 import common_pb2
 from services.kit import canonical, errors
 from services.kit.jsontypes import JsonObject
 from services.pinning import machine
-from services.pinning.codec.members import lenient, member
-from services.pinning.interests import Interest, Wanted
+from services.pinning.codec.members import lenient, member, raw_member
+from services.pinning.interests import REVISION, Interest, Wanted
 from services.pinning.isvc import BadInferenceService, InferenceService, parse
+from services.pinning.resolve import Failure
 from services.pinning.snapshots import Snapshot, Unusable, check
 from services.pinning.sources import Reference, Source
 
 IDENTITY = (("namespace", "namespace"), ("name", "name"), ("uid", "uid"), ("resource_version", "resourceVersion"))
 REQUIRED = ("name", "uid")
+LARGEST = f"a snapshot holds at most {canonical.MAX_BYTES}"
+OF_THE_SPEC = ("DOCUMENT_TOO_LARGE", "DOCUMENT_TOO_DEEP")
+PASSING = (0, 429)
 COMPLETE = (common_pb2.PRESENCE_FOUND, common_pb2.PRESENCE_ABSENT)
 
 
@@ -54,6 +58,11 @@ def manifest(message: common_pb2.Manifest, field: str) -> JsonObject:
     """The document of a manifest; INVALID_ARGUMENT as `document`, or IDENTITY_MISMATCH. What either omits is not
     compared: an object at admission may have no name or uid yet."""
     parsed = document(message.json, f"{field}.json")
+    _same_identity(message, parsed, field)
+    return parsed
+
+
+def _same_identity(message: common_pb2.Manifest, parsed: JsonObject, field: str) -> None:
     metadata = parsed.get("metadata")
     stored: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
     pairs = [(name, getattr(message.ref, name), stored.get(key)) for name, key in IDENTITY]
@@ -68,7 +77,6 @@ def manifest(message: common_pb2.Manifest, field: str) -> JsonObject:
     ]
     if wrong:
         raise errors.invalid_argument("IDENTITY_MISMATCH", wrong)
-    return parsed
 
 
 def inference_service(manifest: common_pb2.Manifest, field: str) -> InferenceService:
@@ -139,10 +147,57 @@ def read_snapshot(manifest: common_pb2.Manifest) -> Snapshot:
     return replace(found, data=data, unreadable=detail)
 
 
+def revision(message: common_pb2.Manifest, field: str) -> JsonObject:
+    """A ControllerRevision of anybody at admission, as `manifest`. Content that section 2 refuses is no fault of the
+    request: `data` then stands for itself as written."""
+    try:
+        return manifest(message, field)
+    except errors.RpcError:
+        found = lenient(message.json)
+        if found is None:
+            raise
+    _same_identity(message, found, field)
+    data, detail = member(message.json, "data")
+    return {**found, "data": raw_member(message.json, "data") if detail else data}
+
+
+def snapshot_manifest(message: common_pb2.Manifest, field: str) -> Snapshot:
+    """The ControllerRevision of a manifest; INVALID_ARGUMENT as `manifest`.
+
+    What section 2 refuses inside `data` is left to the checks of section 4, and its limits of size and depth hold for
+    `data`, not for the object around it.
+    """
+    try:
+        parsed = canonical.decode(message.json)
+    except canonical.DocumentError as error:
+        found = lenient(message.json)
+        outside = error.reason not in OF_THE_SPEC and not member(message.json, "data")[1]
+        if found is None or outside:
+            raise errors.invalid_argument(error.reason, [errors.Violation(f"{field}.json", error.detail)]) from None
+        parsed = found
+    _same_identity(message, parsed, field)
+    return read_snapshot(message)
+
+
 def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {key: item for key, item in value.items() if isinstance(item, str)}
+
+
+def failures(messages: Iterable[common_pb2.WriteFailure], namespace: str) -> tuple[Failure, ...]:
+    """Snapshots that an API server refused to create. One that could not be reached, or was busy, says nothing yet."""
+    return tuple(
+        Failure(item.target.name, item.content_digest, _cause(item))
+        for item in messages
+        if item.verb == common_pb2.VERB_CREATE
+        and (item.target.kind, item.target.namespace) == (REVISION, namespace)
+        and item.code not in PASSING
+    )
+
+
+def _cause(failure: common_pb2.WriteFailure) -> str:
+    return " ".join(failure.message.split()) or failure.api_reason or f"status {failure.code}"
 
 
 def interest_message(interest: Interest) -> common_pb2.Interest:
@@ -220,7 +275,7 @@ def _spec(data: bytes) -> Any:
     try:
         return canonical.decode(data).get("spec")
     except canonical.DocumentError as error:
-        if error.reason not in ("DOCUMENT_TOO_LARGE", "DOCUMENT_TOO_DEEP"):
+        if error.reason not in OF_THE_SPEC:
             raise
         spec, detail = member(data, "spec")
         if detail:
@@ -236,6 +291,8 @@ def _live(source: Source, data: bytes) -> machine.Live:
         if not isinstance(spec, dict):
             return machine.Live(source, refused="spec is not an object")
         encoded = canonical.canonical(spec)
+        if len(encoded) > canonical.MAX_BYTES:
+            return machine.Live(source, refused=f"the canonical form has {len(encoded)} bytes; {LARGEST}")
     except canonical.DocumentError as error:
         return machine.Live(source, refused=error.detail)
     unpinnable = ""

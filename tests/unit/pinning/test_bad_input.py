@@ -97,6 +97,7 @@ REFUSED = [
     ("F1 as F2", isvc(token="2", drift=OLD), "RETRY", DETAIL, True),
     ("M as F2", isvc(f"cr-other-{CR1[-8:]}", drift=OLD), "RETRY", DETAIL, True),
     ("P2 as P1", isvc(f"cr-{RT}-00000000", "2", "1"), "HOLD", DETAIL, False),
+    ("P1 tells it too", isvc(f"cr-{RT}-00000000", "1", "1"), "HOLD", DETAIL, False),
     ("usable pin keeps", isvc(CR1, "2", "1", OLD), "STEADY", DETAIL, False),
     ("L retries", isvc(autoSync=True), "LIVE", DETAIL, True),
 ]
@@ -120,6 +121,13 @@ def test_limits_are_those_of_the_spec_not_of_the_object() -> None:
     (made,) = answer.creates
     assert World([runtime(deep), revision(deep)]).ask(isvc(made["metadata"]["name"])).row == "P4"
     assert World([runtime({"a": deep})]).ask(isvc()).error.startswith(f"resolve live runtime {RT}: the document nests")
+
+
+def test_a_runtime_that_outgrows_a_snapshot_in_canonical_form_is_not_pinned() -> None:
+    world = World([runtime(V1)], raw={RT: b'{"spec":{"a":[' + b",".join([b"1e-6"] * 200_000) + b"]}}"})
+    answer = world.ask(isvc())
+    assert (answer.decision, answer.retry) == ("RETRY", True)
+    assert answer.error.startswith(f"resolve live runtime {RT}: the canonical form has 1800007 bytes")
 
 
 def test_runtime_ready() -> None:
