@@ -103,7 +103,9 @@ class EmbeddedCluster:
 
     async def start(self) -> None:
         """Listens, with CRDs and the OME namespace in place. Raises ``OSError`` and ``ClusterError``."""
-        api = ApiServer(Store(SystemClock()))
+        clock = SystemClock()
+        # Revisions of an earlier world on this port are too old here, so clients list anew instead of watching on.
+        api = ApiServer(Store(clock, origin=int(clock.now().timestamp() * 1000)))
         load(api, [document for path in crd_files() for document in documents(path)])
         load(api, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OME_NAMESPACE}}])
         self._model = WorkloadModel(api, self.nodes, self.defaults)

@@ -44,11 +44,11 @@ class TooNew(StoreError):
 
 
 class _Bucket:
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, floor: int) -> None:
         self.by_namespace: dict[str, dict[str, Entry]] = {}
         self.history: deque[StoreEvent] = deque()
         self.limit = history
-        self.floor = 0
+        self.floor = floor
         """Every change after this revision is still in ``history``."""
         self.listeners: list[Listener] = []
 
@@ -61,12 +61,16 @@ class _Bucket:
 class Store:
     """An in-memory MVCC store. All methods are synchronous; it is not safe for use from several threads."""
 
-    def __init__(self, clock: Clock, history: int = DEFAULT_HISTORY, new_uid: Callable[[], str] | None = None) -> None:
-        """``history`` is the number of changes per bucket that watches and paged lists can go back."""
+    def __init__(
+        self, clock: Clock, history: int = DEFAULT_HISTORY, new_uid: Callable[[], str] | None = None, origin: int = 1
+    ) -> None:
+        """``history`` is the number of changes per bucket that watches and paged lists can go back, ``origin`` the
+        revision before the first change. What comes from before it is another store's, and ``Expired``."""
         self.clock = clock
         self.new_uid = new_uid or (lambda: str(uuid.uuid4()))
         self._history = history
-        self._revision = 1
+        self._origin = origin
+        self._revision = origin
         self._buckets: dict[str, _Bucket] = {}
         self._listeners: list[Listener] = []
         self._undelivered: deque[StoreEvent] = deque()
@@ -179,7 +183,7 @@ class Store:
     def _bucket(self, name: str) -> _Bucket:
         held = self._buckets.get(name)
         if held is None:
-            held = self._buckets[name] = _Bucket(self._history)
+            held = self._buckets[name] = _Bucket(self._history, self._origin if self._origin > 1 else 0)
         return held
 
     @staticmethod

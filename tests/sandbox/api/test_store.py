@@ -104,3 +104,14 @@ def test_virtual_clock() -> None:
         clock.advance(-1)
     with pytest.raises(ValueError, match="backwards"):
         clock.set(VirtualClock().now())
+
+
+def test_revisions_of_an_earlier_store_are_expired() -> None:
+    earlier = Store(VirtualClock(), origin=1_000)
+    then = earlier.create("things", thing("a")).rv
+    later = Store(VirtualClock(), origin=2_000)
+    assert later.create("things", thing("b")).rv == 2_001
+    with pytest.raises(Expired):
+        later.events("things", then)
+    with pytest.raises(Expired):
+        later.list("things", at=then)
