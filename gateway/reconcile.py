@@ -187,11 +187,11 @@ class Reconciler:
             at_least = max((failure.retry_after for failure in decision.failures), default=0.0)
             shared = pb.DISPOSITION_RETRY not in dispositions and all(f.shared for f in decision.failures)
             return Verdict(Result.RETRY, again_in, at_least, id_, writes, cause, shared)
-        if decision.flow == pb.FLOW_COMMIT_AND_STOP:
+        terminal = pb.DISPOSITION_TERMINAL in dispositions
+        if decision.flow == pb.FLOW_COMMIT_AND_STOP and not terminal:
             if not writes:
                 return Verdict(Result.RETRY, decision_id=id_, cause="asked to commit and stop, with nothing to commit")
             return Verdict(Result.REQUEUE, min(COMMITTED_SECONDS, again_in or COMMITTED_SECONDS), 0.0, id_, writes)
-        terminal = pb.DISPOSITION_TERMINAL in dispositions
         if not writes:
             self._settle(memory, decision, again_in, terminal)
         result = Result.TERMINAL if terminal else Result.DONE if again_in is None else Result.REQUEUE

@@ -197,6 +197,21 @@ async def test_commit_and_stop_with_nothing_to_commit_is_no_busy_loop() -> None:
     assert (await world.once()).result is Result.RETRY
 
 
+async def test_commit_and_stop_with_a_terminal_error_is_left_alone_until_the_input_changes() -> None:
+    error = pb.OutcomeError(reason="RuntimePinError", message="bad isvc")
+    told = [event("RuntimePinError")]
+    bad = respond(flow=pb.FLOW_COMMIT_AND_STOP, disposition=pb.DISPOSITION_TERMINAL, error=error, events=told)
+    world = World(lambda request: bad)
+    world.store.put(isvc())
+    verdict = await world.once()
+    assert (verdict.result, verdict.again_in) == (Result.TERMINAL, None)
+    assert "bad isvc" in verdict.cause
+    assert [e.reason for e in world.cluster.events] == ["RuntimePinError"]
+    assert (await world.once(lane=Lane.RESYNC)).result is Result.UNCHANGED
+    world.store.edit(A, lambda obj: obj["spec"].update(x=2))
+    assert (await world.once(lane=Lane.RESYNC)).result is Result.TERMINAL
+
+
 async def test_a_passive_answer_writes_nothing_and_asks_nobody_else() -> None:
     later = FakeService(lambda request: respond())
     stage = Stage("canary", later, lambda facts, meta, observation: meta, lambda facts, answer: None)
