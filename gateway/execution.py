@@ -163,17 +163,19 @@ class Execution:
 
     def _wrote(self, target: Target, version: str, obj: CachedObject | None) -> None:
         self._versions[target] = version
-        self._memory.written[target] = version
+        self._memory.seen[target] = version
         if obj is not None:
             self._snapshot.overlay[target] = obj
 
     async def _bring_into_view(self, writes: Sequence[pb.Write]) -> None:
+        """Reads what exists against expectation. The next pass waits until the caches show it, or would miss it."""
         for write in writes:
             target = target_of(write.target)
             obj = await self._cluster.read(target)
             if obj is None:
                 raise Conflict(409, "Conflict", f"{target[1]} {target[3]} existed a moment ago and is gone")
             self._snapshot.overlay[target] = obj
+            self._memory.seen[target] = obj.resource_version
 
     async def _commit(self, decision: Decision) -> None:
         """The one status write, if anything in it changes."""
@@ -186,7 +188,7 @@ class Execution:
         patch = orjson.dumps(status.difference(stored, folded))
         written = await self._cluster.patch_status(ref_of(isvc), patch)
         self._writes += 1
-        self._memory.written[target_of(isvc)] = written.rv
+        self._memory.seen[target_of(isvc)] = written.rv
         _log.info("status written", resource_version=written.rv)
 
 

@@ -32,8 +32,8 @@ class Memory:
     uid: str
     interests: dict[str, Sequence[pb.Interest]] = field(default_factory=dict)
     failures: dict[Target, pb.WriteFailure] = field(default_factory=dict)
-    written: dict[Target, str] = field(default_factory=dict)
-    """resourceVersion of the last own write of each object, until a cache has seen it."""
+    seen: dict[Target, str] = field(default_factory=dict)
+    """resourceVersion of each object that a pass wrote or read past the caches, until they show it."""
     told: dict[tuple[Target, str], str] = field(default_factory=dict)
     """Last message of each event that is told again only when its text changes, by object and reason."""
     counted: dict[str, float] = field(default_factory=dict)

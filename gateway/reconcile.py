@@ -42,7 +42,7 @@ class Result(enum.Enum):
     UNCHANGED = "unchanged"
     """Nobody need be asked: the input is the one that the last answer still holds for."""
     WAITING = "waiting"
-    """A cache does not show an own write yet."""
+    """A cache does not show yet what an earlier pass wrote or read past it."""
     GONE = "gone"
     NOT_LEADER = "not_leader"
 
@@ -96,13 +96,13 @@ class Reconciler:
             self._forget(item.key)
             return Verdict(Result.GONE)
         memory = self._memory(item.key, isvc)
-        behind = self._parts.supplier.lagging(memory.written)
+        behind = self._parts.supplier.lagging(memory.seen)
         if behind:
             memory.waits += 1
             seconds = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(memory.waits - 1, 10))
             return Verdict(Result.WAITING, again_in=seconds, cause=f"{behind[0][1]} {behind[0][3]}")
         memory.waits = 0
-        memory.written.clear()
+        memory.seen.clear()
         snapshot = Snapshot(self._parts.supplier, isvc, memory.failures.values())
         if item.lane is Lane.RESYNC and memory.settled and self._holds(memory, memory.settled, snapshot):
             again_at = memory.settled.again_at

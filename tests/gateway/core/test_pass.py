@@ -373,6 +373,28 @@ async def test_an_object_that_exists_is_read_and_the_service_asked_again_with_it
     assert world.caches[CONTROLLER_REVISION].get("ome", "cr-1") is None  # nothing is written back into a cache
 
 
+async def test_an_object_that_was_read_is_waited_for_before_the_next_pass() -> None:
+    def answer(request: pinning_pb2.ReconcileRequest) -> pinning_pb2.ReconcileResponse:
+        seen = [m.ref.name for o in request.observation.objects for m in o.objects]
+        pinned = "status" in json.loads(request.observation.isvc.json)
+        if "cr-1" in seen:
+            return respond(interests=[SNAPSHOTS], status=status(pinned="cr-1"))
+        if pinned:
+            return respond(interests=[SNAPSHOTS], events=[event("Missing")])
+        return respond(interests=[SNAPSHOTS], writes=[create("cr-1")], status=status(pinned="cr-1"))
+
+    world = World(answer)
+    world.store.put(isvc())
+    world.store.flow = False  # another gateway makes it; this one's cache of the kind lags
+    world.store.put(revision("cr-1", labels={"of": "rt"}))
+    assert (await world.once()).writes == 1
+    world.caches[ISVC].store(world.store.cached(A))  # the own status write is seen before it
+    assert (await world.once()).result is Result.WAITING
+    world.store.release()
+    assert (await world.once()).result is Result.DONE
+    assert world.cluster.events == [], "what was just read is never told missing"
+
+
 async def test_an_object_that_goes_on_existing_is_given_up_after_three_times() -> None:
     world = World(lambda request: respond(writes=[create("cr-1")], status=status(x=1)))
     world.store.put(isvc())
