@@ -25,6 +25,7 @@ def manifest(obj: CachedObject, metadata_only: bool = False) -> pb.Manifest:
 
 
 Look = tuple[pb.Presence, list[CachedObject], str]
+"""What is known of an interest: presence, objects, and the error of an undetermined one."""
 
 
 class Supplier:
@@ -42,47 +43,40 @@ class Supplier:
             kind = None
         return refusal(interest, kind.namespaced if kind else None, namespace, self.ome_namespace)
 
-    def lagging(self, written: Mapping[Target, str]) -> list[Target]:
-        """Which of the objects that were written, with the resourceVersion that left, the caches do not show yet."""
+    def lagging(self, seen: Mapping[Target, str]) -> list[Target]:
+        """Which of the objects that were seen at those resourceVersions the caches do not show yet."""
         behind = []
-        for target, version in written.items():
+        for target, version in seen.items():
             cache = self._caches.get(target[:2])
             if cache is not None and not cache.caught_up(target[2], target[3], version):
                 behind.append(target)
         return behind
 
-    def look(
-        self, interest: pb.Interest, overlay: Mapping[Target, CachedObject]
-    ) -> tuple[pb.Presence, list[CachedObject], str]:
-        """What the caches, and over them the objects this pass has read or written itself, say of an honoured interest:
-        presence, objects, and the error of an undetermined one."""
+    def look(self, interest: pb.Interest) -> Look:
+        """What the caches say of an honoured interest now."""
         view = self._caches[(interest.api_version, interest.kind)]
         unsynced = "" if view.synced else view.error or f"the list of {interest.kind} objects has not been read yet"
         if interest.name:
-            target = (interest.api_version, interest.kind, interest.namespace, interest.name)
-            obj = overlay.get(target) or view.get(interest.namespace, interest.name)
+            obj = view.get(interest.namespace, interest.name)
             if obj is not None:
                 return pb.PRESENCE_FOUND, [obj], ""
             return (pb.PRESENCE_UNDETERMINED if unsynced else pb.PRESENCE_ABSENT), [], unsynced
         if unsynced:
             return pb.PRESENCE_UNDETERMINED, [], unsynced
         labels = {label.key: label.value for label in interest.match_labels}
-        found = list(view.select(interest.namespace, labels, interest.name_prefix))
-        if overlay:
-            found = [obj for obj in found if target_of(obj) not in overlay]
-            found += [obj for obj in overlay.values() if matches(interest, obj)]
-            found.sort(key=lambda obj: obj.name)
-        return pb.PRESENCE_FOUND, found, ""
+        return pb.PRESENCE_FOUND, list(view.select(interest.namespace, labels, interest.name_prefix)), ""
 
 
 class Snapshot:
-    """The observed state of one pass. `overlay` holds what the pass itself has read or written since the caches."""
+    """The observed state of one pass: each interest is looked up once, whoever asks and however often, so that all
+    services decide on the same. `overlay` holds what the pass itself has read or written since."""
 
     def __init__(self, supplier: Supplier, isvc: CachedObject, failures: Iterable[pb.WriteFailure]) -> None:
         self.isvc = isvc
         self.overlay: dict[Target, CachedObject] = {}
         self._supplier = supplier
         self._failures = tuple(failures)
+        self._looks: dict[bytes, Look] = {}
 
     def observation(self, interests: Iterable[pb.Interest]) -> pb.Observation:
         """The observation with one Observed per interest, in their order."""
@@ -101,7 +95,7 @@ class Snapshot:
             state.update(identity(interest))
             if self._supplier.refusal(interest, self.isvc.namespace):
                 continue
-            presence, objects, _ = self._supplier.look(interest, self.overlay)
+            presence, objects, _ = self._look(interest)
             state.update(b"%d %d" % (presence, len(objects)))
             for obj in objects:
                 state.update(obj.uid.encode() + (obj.meta_content if interest.metadata_only else obj.content))
@@ -109,12 +103,27 @@ class Snapshot:
             state.update(failure.SerializeToString(deterministic=True))
         return state.digest()
 
+    def _look(self, interest: pb.Interest) -> Look:
+        """What the caches said when the pass first asked, and over it what it has read or written itself."""
+        name = identity(interest)
+        look = self._looks.get(name)
+        if look is None:
+            look = self._looks[name] = self._supplier.look(interest)
+        presence, objects, error = look
+        mine = [obj for obj in self.overlay.values() if matches(interest, obj)]
+        if interest.name and mine:
+            return pb.PRESENCE_FOUND, mine, ""
+        if presence != pb.PRESENCE_FOUND or interest.name or not self.overlay:
+            return look
+        others = [obj for obj in objects if target_of(obj) not in self.overlay]
+        return presence, sorted([*others, *mine], key=lambda obj: obj.name), error
+
     def _observed(self, interest: pb.Interest) -> pb.Observed:
         refused = self._supplier.refusal(interest, self.isvc.namespace)
         if refused:
             _log.warning("an interest is refused", cause=refused)
             return pb.Observed(interest=interest, presence=pb.PRESENCE_UNDETERMINED, error=refused)
-        presence, objects, error = self._supplier.look(interest, self.overlay)
+        presence, objects, error = self._look(interest)
         return pb.Observed(
             interest=interest,
             presence=presence,

@@ -212,6 +212,28 @@ async def test_commit_and_stop_with_a_terminal_error_is_left_alone_until_the_inp
     assert (await world.once(lane=Lane.RESYNC)).result is Result.TERMINAL
 
 
+async def test_all_services_of_a_pass_are_given_the_same_state() -> None:
+    def first(request: pinning_pb2.ReconcileRequest) -> pinning_pb2.ReconcileResponse:
+        if request.observation.objects:
+            world.store.put(runtime(x=2))  # changes between the two questions
+        return respond(flow=pb.FLOW_PROCEED if request.observation.objects else pb.FLOW_ASK_AGAIN, interests=[RT])
+
+    def request(facts: Facts, meta: pb.RequestMeta, observation: pb.Observation) -> pinning_pb2.ReconcileRequest:
+        return pinning_pb2.ReconcileRequest(meta=meta, observation=observation)
+
+    def second(request: pinning_pb2.ReconcileRequest) -> pinning_pb2.ReconcileResponse:
+        flow = pb.FLOW_PROCEED if request.observation.objects else pb.FLOW_ASK_AGAIN
+        return respond(flow=flow, interests=[RT])
+
+    later = FakeService(second)
+    world = World(first, Stage("canary", later, request, lambda facts, answer: None))
+    world.store.put(isvc())
+    world.store.put(runtime(x=1))
+    await world.once()
+    given = [service.requests[-1].observation.objects[0].objects[0] for service in (world.service, later)]
+    assert given[0] == given[1]
+
+
 async def test_a_passive_answer_writes_nothing_and_asks_nobody_else() -> None:
     later = FakeService(lambda request: respond())
     stage = Stage("canary", later, lambda facts, meta, observation: meta, lambda facts, answer: None)
