@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from gateway.kube.client import KubeClient
 from gateway.kube.errors import BadRequest, NotFound
@@ -11,8 +11,6 @@ from gateway.kube.kinds import by_api
 from gateway.kube.objects import CachedObject
 from gateway.kube.writer import Writer, WriteResult
 from ome.common.v1 import common_pb2 as pb
-
-JsonObject = dict[str, Any]
 
 Target = tuple[str, str, str, str]
 """An object: api_version, kind, namespace, name."""

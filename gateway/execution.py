@@ -23,11 +23,12 @@ from services.kit import logs
 
 if TYPE_CHECKING:
     from gateway.clock import Clock
-    from gateway.cluster import Cluster, JsonObject, Target
+    from gateway.cluster import Cluster, Target
     from gateway.events import EventWriter
     from gateway.kube.objects import CachedObject
     from gateway.memory import Memory
     from gateway.metrics import Metrics
+    from gateway.status import JsonObject
 
 MAX_EXISTING = 3
 """How often a pass asks again because an object that it was to create exists (pinning spec 3.4)."""

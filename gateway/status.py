@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from gateway.cluster import JsonObject
 from ome.common.v1 import common_pb2 as pb
 from services.kit import conditions
 
+JsonObject = dict[str, Any]
 _MISSING = object()
 
 

@@ -7,10 +7,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
-Json = dict[str, Any]
+from sandbox.jsontypes import JsonObject
+
 T = TypeVar("T")
 MERGE_PATCH = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -43,8 +44,8 @@ class Kube:
         self.url = url
         self.manager = manager
 
-    def call(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json",
-             accept: str = "application/json", query: dict[str, str] | None = None) -> Json:
+    def call(self, method: str, path: str, body: JsonObject | None = None, content_type: str = "application/json",
+             accept: str = "application/json", query: dict[str, str] | None = None) -> JsonObject:
         """One request and its decoded answer."""
         asked = {**(query or {}), **({"fieldManager": self.manager} if method in ("POST", "PATCH", "PUT") else {})}
         url = f"{self.url}{path}" + (f"?{urlencode(asked)}" if asked else "")
@@ -53,17 +54,17 @@ class Kube:
         request = urllib.request.Request(url, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                found: Json = json.load(answer)
+                found: JsonObject = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
             told = json.loads(error.read() or b"{}")
             raise KubeFault(error.code, told.get("reason", ""), told.get("message", str(error))) from None
 
-    def get(self, path: str) -> Json:
+    def get(self, path: str) -> JsonObject:
         """Reads an object or a list."""
         return self.call("GET", path)
 
-    def find(self, path: str) -> Json | None:
+    def find(self, path: str) -> JsonObject | None:
         """Reads an object; None when there is none."""
         try:
             return self.get(path)
@@ -72,24 +73,24 @@ class Kube:
                 return None
             raise
 
-    def items(self, path: str, **query: str) -> list[Json]:
+    def items(self, path: str, **query: str) -> list[JsonObject]:
         """The objects of a list."""
-        found: list[Json] = self.call("GET", path, query=query)["items"]
+        found: list[JsonObject] = self.call("GET", path, query=query)["items"]
         return found
 
-    def create(self, path: str, obj: Json) -> Json:
+    def create(self, path: str, obj: JsonObject) -> JsonObject:
         """Creates an object."""
         return self.call("POST", path, obj)
 
-    def merge(self, path: str, patch: Json) -> Json:
+    def merge(self, path: str, patch: JsonObject) -> JsonObject:
         """Applies a JSON merge patch."""
         return self.call("PATCH", path, patch, MERGE_PATCH)
 
-    def delete(self, path: str) -> Json:
+    def delete(self, path: str) -> JsonObject:
         """Deletes an object."""
         return self.call("DELETE", path)
 
-    def table(self, path: str, **query: str) -> Json:
+    def table(self, path: str, **query: str) -> JsonObject:
         """A list or an object as the server's table, which is what kubectl prints."""
         return self.call("GET", path, accept=TABLE, query=query)
 

@@ -79,10 +79,6 @@ class Cache:
         reached = max(self.seen_rv, self._voided, version(held.resource_version) if held else 0)
         return reached >= wanted
 
-    async def wait_caught_up(self, namespace: str, name: str, rv: str) -> None:
-        """Returns when `caught_up`. Waits for ever if it must: the caller bounds it."""
-        await self._wait(lambda: self.caught_up(namespace, name, rv))
-
     async def wait_synced(self) -> None:
         """Returns after the first complete list."""
         await self._wait(lambda: self.synced)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
-Json = dict[str, Any]
+from sandbox.jsontypes import JsonObject
+
 GAP = "   "
 
 
-def rows(table: Json, wide: bool = False, labels: Sequence[str] = (), without: Sequence[str] = ()) -> list[list[str]]:
+def rows(
+    table: JsonObject, wide: bool = False, labels: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[list[str]]:
     """Header and cells of a ``meta.k8s.io/v1`` Table as kubectl shows them.
 
     ``wide`` shows every column, ``labels`` adds columns of labels (kubectl's ``-L``), ``without`` leaves columns out.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sandbox.demo.printer import Teller, aligned, rows
 from sandbox.embedded import OME_NAMESPACE, documents
-from sandbox.kube import Json, Kube, NotYet, eventually, path_of
+from sandbox.jsontypes import JsonObject
+from sandbox.kube import Kube, NotYet, eventually, path_of
 from sandbox.processes import Supervisor
 
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -154,7 +155,7 @@ class Story:
             kind = obj["kind"].lower() + (f".{group}" if group else "")
             self.teller.output([f"{kind}/{meta['name']} created"])
 
-    def _patch(self, patch: Json) -> None:
+    def _patch(self, patch: JsonObject) -> None:
         self.teller.command(f"kubectl -n {NAMESPACE} patch isvc {NAME} --type=merge -p '{json.dumps(patch)}'")
         self.kube.merge(ISVC, patch)
         self.teller.output([f"inferenceservice.ome.io/{NAME} patched"])
@@ -200,12 +201,12 @@ class Story:
 
     # what is waited for
 
-    def _status(self) -> Json:
-        status: Json = self.kube.get(ISVC).get("status") or {}
+    def _status(self) -> JsonObject:
+        status: JsonObject = self.kube.get(ISVC).get("status") or {}
         return status
 
-    def _expect(self, what: str, holds: Callable[[Json], bool]) -> Json:
-        def look() -> Json | None:
+    def _expect(self, what: str, holds: Callable[[JsonObject], bool]) -> JsonObject:
+        def look() -> JsonObject | None:
             self._check_processes()
             status = self._status()
             return status if holds(status) else None
@@ -219,7 +220,7 @@ class Story:
 
         eventually(look, self.seconds, f"event {reason} naming {names}")
 
-    def _same(self, status: Json, pin: str) -> None:
+    def _same(self, status: JsonObject, pin: str) -> None:
         if status.get("pinnedRevisionName") != pin:
             raise NotYet(f"the pin should still be {pin}, but is {status.get('pinnedRevisionName')!r}")
 
@@ -229,15 +230,15 @@ class Story:
             raise StoryError(f"{self._step}: {process.name} ended with status {process.status}{tail}")
 
 
-def _condition(status: Json) -> Json:
+def _condition(status: JsonObject) -> JsonObject:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "RuntimeDrifted":
-            found: Json = condition
+            found: JsonObject = condition
             return found
     return {}
 
 
-def _drifted(status: Json) -> str:
+def _drifted(status: JsonObject) -> str:
     """The reason of a RuntimeDrifted that is True, else empty."""
     condition = _condition(status)
     return str(condition.get("reason", "")) if condition.get("status") == "True" else ""

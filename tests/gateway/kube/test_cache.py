@@ -173,17 +173,6 @@ def test_nothing_is_caught_up_before_the_first_list() -> None:
     assert not Cache(ISVC).caught_up("team", "a", "1")
 
 
-async def test_waiting_for_ones_own_write() -> None:
-    cache = filled(held("a", 5))
-    waiting = asyncio.ensure_future(cache.wait_caught_up("team", "a", "11"))
-    cache.store(held("b", 10))
-    await settle()
-    assert not waiting.done()
-    cache.store(held("a", 11))
-    await settle()
-    assert waiting.done()
-
-
 async def test_waiting_for_the_first_list() -> None:
     cache = Cache(ISVC)
     told: list[str] = []
