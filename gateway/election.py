@@ -26,8 +26,8 @@ from gateway.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from gateway.kube.kinds import LEASE
 from gateway.kube.objects import CachedObject
 from gateway.kube.report import Reporter
+from services.kit.times import micro_timestamp
 
-MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -242,7 +242,7 @@ class Election:
         return self._clock() < self._seen_at + lasts
 
     def _body(self, seen: CachedObject | None) -> bytes:
-        now = self._now().astimezone(UTC).strftime(MICRO_TIME)
+        now = micro_timestamp(self._now())
         whole = seen.json() if seen is not None else {"metadata": {"name": self._name, "namespace": self._namespace}}
         spec = dict(_spec(seen))
         if spec.get("holderIdentity") != self._identity or not self._leads:
@@ -269,7 +269,7 @@ class Election:
                 await self._give_back(lease)
 
     async def _give_back(self, lease: CachedObject) -> None:
-        now = self._now().astimezone(UTC).strftime(MICRO_TIME)
+        now = micro_timestamp(self._now())
         # An empty holder is refused; a lease that nobody holds has none.
         spec = {key: value for key, value in _spec(lease).items() if key != "holderIdentity"} | {
             "leaseDurationSeconds": 1,

@@ -10,6 +10,8 @@ import orjson
 
 from ome.common.v1 import common_pb2 as pb
 from services.kit import conditions
+from services.kit.mergepatch import merge_patch
+from services.kit.times import timestamp
 
 JsonObject = dict[str, Any]
 _MISSING = object()
@@ -31,7 +33,7 @@ def fold(
     status = dict(stored)
     for patch in patches:
         if patch.merge_patch:
-            status = merge(status, _patch(patch.merge_patch))
+            status = merge_patch(status, _patch(patch.merge_patch))
     folded = _conditions(status)
     time = timestamp(now)
     for patch in patches:
@@ -55,19 +57,6 @@ def same(left: JsonObject, right: JsonObject) -> bool:
     return _bytes(left) == _bytes(right)
 
 
-def merge(target: Any, patch: JsonObject) -> JsonObject:
-    """RFC 7386; answers a new object."""
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            result[name] = merge(result.get(name), value)
-        else:
-            result[name] = value
-    return result
-
-
 def difference(old: JsonObject, new: JsonObject) -> JsonObject:
     """The merge patch that turns `old` into `new`; neither holds null."""
     patch: JsonObject = {name: None for name in old if name not in new}
@@ -80,11 +69,6 @@ def difference(old: JsonObject, new: JsonObject) -> JsonObject:
         elif before is _MISSING or _bytes(before) != _bytes(value):
             patch[name] = value
     return patch
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339 UTC in whole seconds, as Kubernetes writes times."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _patch(data: bytes) -> JsonObject:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-RFC3339 = "%Y-%m-%dT%H:%M:%SZ"
-RFC3339_MICRO = "%Y-%m-%dT%H:%M:%S.%fZ"
-
 
 class Clock(Protocol):
     """A source of the current time."""
@@ -47,13 +44,3 @@ class VirtualClock:
         if moment < self._now:
             raise ValueError("a virtual clock cannot go backwards")
         self._now = moment
-
-
-def timestamp(moment: datetime) -> str:
-    """``metav1.Time``: RFC 3339 in UTC with whole seconds."""
-    return moment.astimezone(UTC).strftime(RFC3339)
-
-
-def micro_timestamp(moment: datetime) -> str:
-    """``metav1.MicroTime``: RFC 3339 in UTC with six digits of a second."""
-    return moment.astimezone(UTC).strftime(RFC3339_MICRO)

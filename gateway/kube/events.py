@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ome.common.v1 import common_pb2
+from services.kit.times import timestamp
 
 MAX_NAME = 253
 MAX_MESSAGE = 1024
@@ -36,7 +37,7 @@ def body(event: common_pb2.Event, regarding: common_pb2.ObjectRef, now: datetime
         "uid": about.uid,
         "resourceVersion": about.resource_version,
     }
-    stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = timestamp(now)
     metadata: dict[str, Any] = {
         "name": name(about, event.key or f"{event.type}/{event.reason}/{event.message}"),
         "namespace": about.namespace or _FOREIGN_NAMESPACE,

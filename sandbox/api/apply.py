@@ -23,8 +23,8 @@ from sandbox.api.resources import Resource
 from sandbox.api.routes import Route, WriteOptions
 from sandbox.api.status import StatusError, bad_request, cause, conflict
 from sandbox.api.writer import Steps, Writer, Written
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject, JsonValue
+from services.kit.times import timestamp
 
 
 def apply(

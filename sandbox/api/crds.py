@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from sandbox.api.deleter import DeleteOptions, Deleter
 from sandbox.api.resources import Model, Registry, from_crd
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry, EventType, Store, StoreEvent
+from services.kit.times import timestamp
 
 BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

@@ -12,9 +12,9 @@ from sandbox.api.resources import Resource
 from sandbox.api.routes import Route, dry_run, integer
 from sandbox.api.status import bad_request, cause, conflict, forbidden, invalid, not_found
 from sandbox.api.writer import PROTECTED_NAMESPACES, Steps
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry, Store
+from services.kit.times import timestamp
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 DEFAULT_GRACE = 30

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 from sandbox.api.fieldset import FieldSet, View, compare, difference, intersection, union
 from sandbox.api.resources import Model, Resource
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
+from services.kit.times import timestamp
 
 _NOT_MANAGED = frozenset(
     {

@@ -16,25 +16,13 @@ from sandbox.api.routes import Route, WriteOptions, write_options
 from sandbox.api.status import StatusError, bad_request, cause, invalid, unsupported_media_type
 from sandbox.api.writer import Steps, Writer, Written
 from sandbox.jsontypes import JsonObject, JsonValue
+from services.kit.mergepatch import merge_patch
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 MAX_OPERATIONS = 10_000
-
-
-def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
-    """RFC 7386; ``target`` is changed in place where it is an object."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = target if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged
 
 
 def changer(request: Request, resource: Resource) -> Callable[[JsonObject], JsonObject]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sandbox.api.status import bad_request
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject, JsonValue
+from services.kit.times import timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

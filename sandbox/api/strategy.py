@@ -10,8 +10,8 @@ import orjson
 from sandbox.api import addresses
 from sandbox.api.resources import Resource
 from sandbox.api.status import cause, invalid
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject, JsonValue
+from services.kit.times import timestamp
 
 KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
 UNCONDITIONAL_REFUSED = frozenset({"leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"})

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from sandbox.api.handler import ApiServer
 from sandbox.api.messages import Request, Response
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry
+from services.kit.times import timestamp
 
 PODS, REPLICA_SETS, DEPLOYMENTS = "pods", "replicasets.apps", "deployments.apps"
 NODES, NAMESPACES, EVENTS = "nodes", "namespaces", "events"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sandbox.clock import RFC3339, timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.workloads.rollout import Limits
+from services.kit.times import RFC3339, timestamp
 
 DEFAULT_DEADLINE = 600
 UNLIMITED = 2**31 - 1

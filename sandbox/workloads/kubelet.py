@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry
 from sandbox.workloads import behaviour as behaviours
@@ -23,6 +22,7 @@ from sandbox.workloads.cluster import (
     controller_uid,
 )
 from sandbox.workloads.podstatus import PodRun, advance, status
+from services.kit.times import timestamp
 
 POD_NETWORK = ipaddress.ip_network("10.244.0.0/16")
 NODE_IP = "10.0.0.{number}"

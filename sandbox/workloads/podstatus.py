@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sandbox.clock import timestamp
 from sandbox.jsontypes import JsonObject, JsonValue
 from sandbox.workloads.behaviour import Behaviour
+from services.kit.times import timestamp
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
 BACK_OFF_FORGOTTEN_AFTER = 600

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sandbox.clock import RFC3339, timestamp
 from sandbox.jsontypes import JsonObject
 from sandbox.store import Entry
 from sandbox.workloads.cluster import CONTROLLER_MANAGER, PODS, Cluster, Refused, controlled_by
+from services.kit.times import RFC3339, timestamp
 
 SOURCE = "replicaset-controller"
 BURST = 500

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.status import StatusFault, difference, fold, merge, same
+from gateway.status import StatusFault, difference, fold, same
 from ome.common.v1 import common_pb2 as pb
+from services.kit.mergepatch import merge_patch
 
 NOW = datetime(2026, 12, 1, 8, 30, 15, 999, tzinfo=UTC)
 OLD = "2026-11-30T00:00:00Z"
@@ -102,5 +103,5 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 @settings(deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_the_difference_turns_old_into_new(old: dict[str, Any], new: dict[str, Any]) -> None:
-    assert same(merge(old, difference(old, new)), new)
+    assert same(merge_patch(old, difference(old, new)), new)
     assert difference(old, old) == {}

@@ -24,10 +24,10 @@ from gateway.pipeline import Facts, Pipeline, Stage
 from gateway.queue import Backoff, Item, Key, Lane, WorkQueue
 from gateway.reconcile import Parts, Reconciler, Verdict
 from gateway.snapshot import Supplier
-from gateway.status import merge
 from gateway.worker import Workers
 from ome.common.v1 import common_pb2 as pb
 from ome.pinning.v1 import pinning_pb2
+from services.kit.mergepatch import merge_patch
 from tests.gateway.core.clocks import VirtualClock, settle
 
 KINDS = (ISVC, SERVING_RUNTIME, CLUSTER_SERVING_RUNTIME, CONTROLLER_REVISION)
@@ -154,7 +154,7 @@ class FakeCluster:
                 self.writes.append(what)
                 self.after(what)
                 return WriteResult("", None)
-            new = merge(old, json.loads(write.json))
+            new = merge_patch(old, json.loads(write.json))
         stored = self.store.put(new)
         self.writes.append(what)
         self.after(what)
@@ -167,7 +167,7 @@ class FakeCluster:
         if old is None:
             raise NotFound(404, "NotFound", f"{ref.name} not found")
         self._check(old, ref.uid, ref.resource_version)
-        stored = self.store.put(merge(old, {"status": json.loads(status_patch)}))
+        stored = self.store.put(merge_patch(old, {"status": json.loads(status_patch)}))
         self.writes.append(what)
         self.after(what)
         return WriteResult(stored.resource_version, stored)

@@ -20,15 +20,6 @@ def manifest(name: str, **spec: Any) -> str:
     )
 
 
-def until(condition: Any, seconds: float = 15) -> Any:
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value or time.monotonic() > deadline:
-            return value
-        time.sleep(0.05)
-
-
 def test_api_resources_and_versions(served: Any) -> None:
     resources = served.kubectl("api-resources")
     assert "widgets" in resources and "wg" in resources and "deployments" in resources

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.clock import VirtualClock, micro_timestamp
+from sandbox.clock import VirtualClock
 from sandbox.store import EventType, Expired, Store, StoreConflict, StoreExists, StoreMissing, TooNew
+from services.kit.times import micro_timestamp
 
 
 def thing(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
