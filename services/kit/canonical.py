@@ -149,9 +149,10 @@ def _members(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 def _integer(literal: str) -> int:
     # A literal of thousands of digits would be slow to convert; its length alone refuses it.
-    if len(literal) > 20 or abs(int(literal)) > MAX_INTEGER:
+    value = int(literal) if len(literal) <= 20 else MAX_INTEGER + 1
+    if abs(value) > MAX_INTEGER:
         raise DocumentError("NUMBER_OUT_OF_RANGE", f"integer {literal[:40]} is beyond +-(2^53 - 1)")
-    return int(literal)
+    return value
 
 
 def _float(literal: str) -> float:

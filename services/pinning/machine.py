@@ -123,7 +123,8 @@ def _pinned_mode(s: Situation) -> bool:
     return s.reference is not None and not s.auto_sync
 
 
-def _unknown(s: Situation, error: str) -> Decision:
+def unknown(s: Situation, error: str) -> Decision:
+    """Row X: something needed is undetermined; the pin renders if it is usable."""
     renders: RenderFrom = "pin" if isinstance(s.pinned, Usable) else "hold"
     return Decision("X", "RETRY", s.pin, s.last, s.drift, renders, error=error, retry=True)
 
@@ -131,7 +132,7 @@ def _unknown(s: Situation, error: str) -> Decision:
 def _explicit(s: Situation) -> Decision:
     view = s.explicit
     if isinstance(view, Undetermined):
-        return _unknown(s, f"read snapshots: {view.error}")
+        return unknown(s, f"read snapshots: {view.error}")
     if isinstance(view, Usable):
         row = "E1" if isinstance(s.live, Live) else "E2"
         return Decision(row, "EXPLICIT", s.revision, s.last, None, "pin")
@@ -151,7 +152,7 @@ def _first(s: Situation, row: str) -> Decision:
     name = s.reference.name if s.reference else ""
     live = s.live
     if isinstance(live, Undetermined):
-        return _unknown(s, f"resolve live runtime {name}: {live.error}")
+        return unknown(s, f"resolve live runtime {name}: {live.error}")
 
     def hold(name_of_row: str, error: str) -> Decision:
         return Decision(name_of_row, "RETRY", s.pin, s.last, s.drift, "hold", error=error, retry=True)
@@ -171,9 +172,9 @@ def _first(s: Situation, row: str) -> Decision:
 def _managed(s: Situation) -> Decision:
     name = s.reference.name if s.reference else ""
     if isinstance(s.pinned, Undetermined):
-        return _unknown(s, f"read snapshots: {s.pinned.error}")
+        return unknown(s, f"read snapshots: {s.pinned.error}")
     if isinstance(s.live, Undetermined):
-        return _unknown(s, f"resolve live runtime {name}: {s.live.error}")
+        return unknown(s, f"resolve live runtime {name}: {s.live.error}")
     return _steady(s, s.pinned, name) if isinstance(s.pinned, Usable) else _lost(s, name)
 
 

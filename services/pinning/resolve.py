@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from services.kit import canonical
 from services.pinning.creation import Create, NoFreeName, Reuse, find_or_create
 from services.pinning.isvc import InferenceService
-from services.pinning.machine import Decision, Live, LiveView, RenderFrom, Situation, SnapshotView, Undetermined, decide
+from services.pinning.machine import Decision, Live, LiveView, Situation, SnapshotView, Undetermined, decide, unknown
 from services.pinning.outcome import stored_drift
 from services.pinning.snapshots import Snapshot, Usable
 from services.pinning.sources import Source
@@ -74,14 +74,12 @@ def resolve(isvc: InferenceService, seen: Observed, ome_namespace: str) -> Resol
 
 def _live(isvc: InferenceService, decision: Decision, live: LiveView | None) -> Decision:
     if isinstance(live, Undetermined):
-        return replace(
-            decision, error=f"resolve live runtime {isvc.runtime.name}: {live.error}", retry=True, renders="hold"
-        )
-    if isinstance(live, Live) and live.refused:
-        return replace(
-            decision, error=f"resolve live runtime {isvc.runtime.name}: {live.refused}", retry=True, renders="hold"
-        )
-    return decision
+        cause = live.error
+    elif isinstance(live, Live) and live.refused:
+        cause = live.refused
+    else:
+        return decision
+    return replace(decision, error=f"resolve live runtime {isvc.runtime.name}: {cause}", retry=True, renders="hold")
 
 
 def _to_unmark(decision: Decision, seen: Observed, pin: str) -> Snapshot | None:
@@ -99,9 +97,7 @@ def _advance(s: Situation, decision: Decision, live: Live, seen: Observed, names
         return Resolution(replace(refused, error=refused.error + live.unpinnable), seen.live)
     if not isinstance(seen.known, list):
         cause = seen.known.error if seen.known else "not known yet"
-        renders: RenderFrom = "pin" if isinstance(s.pinned, Usable) and not s.moved else "hold"
-        error = f"read snapshots: {cause}"
-        return Resolution(Decision("X", "RETRY", s.pin, s.last, s.drift, renders, error=error, retry=True), seen.live)
+        return Resolution(unknown(s, f"read snapshots: {cause}"), seen.live)
     spec = canonical.decode(live.canonical)
     try:
         found = find_or_create(live.source, live.canonical, spec, seen.known, namespace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import grpc.aio
-import orjson
 
 from ome.common.v1 import common_pb2
 from ome.pinning.v1 import pinning_pb2, pinning_pb2_grpc
@@ -14,17 +13,11 @@ from services.kit.jsontypes import JsonObject
 from services.pinning import actions, admission, diff, interests, resolve
 from services.pinning.codec import answers, requests
 from services.pinning.creation import candidate
-from services.pinning.isvc import BadInferenceService, FieldFault, InferenceService
+from services.pinning.isvc import BadInferenceService, InferenceService
 from services.pinning.snapshots import Unusable, check
-from services.pinning.sources import CSR, SR, Source
 
 SERVICE = "ome.pinning.v1.PinningService"
 MAX_ACTOR = 256
-REASONS = {
-    pinning_pb2.ACTION_SYNC: "SyncRuntime",
-    pinning_pb2.ACTION_PIN: "PinRuntime",
-    pinning_pb2.ACTION_UNPIN: "UnpinRuntime",
-}
 
 
 class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
@@ -67,7 +60,7 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
             canonical=data,
         )
         if request.HasField("source"):
-            answer.candidate = candidate(_source(request.source), data, 0)
+            answer.candidate = candidate(requests.source(request.source), data, 0)
         return answer
 
     async def DiffRevisions(
@@ -115,7 +108,7 @@ class PinningServicer(pinning_pb2_grpc.PinningServiceServicer):
                 raise errors.aborted(refusal.reason, str(refusal)) from None
             subject = f"{request.observation.isvc.ref.namespace}/{request.observation.isvc.ref.name}"
             raise errors.failed_precondition(refusal.reason, subject, str(refusal)) from None
-        return _action_answer(request, isvc, planned)
+        return answers.action(request, isvc, planned)
 
     async def RenderComponents(
         self, request: pinning_pb2.RenderComponentsRequest, context: object
@@ -148,23 +141,6 @@ def _decide(seen: common_pb2.Observation) -> tuple[common_pb2.Outcome, pinning_p
         )
     found = resolve.resolve(isvc, observed, namespace)
     return answers.build(seen.isvc.ref, isvc, found, wanted, namespace), answers.summary(found)
-
-
-def _source(message: pinning_pb2.Source) -> Source:
-    kinds = {value: key for key, value in answers.KIND.items()}
-    kind = kinds.get(message.kind)
-    faults = []
-    if kind is None:
-        faults.append(errors.Violation("source.kind", "set RUNTIME_KIND_SERVING_RUNTIME or …_CLUSTER_SERVING_RUNTIME"))
-    if not message.name:
-        faults.append(errors.Violation("source.name", "the runtime's name is missing"))
-    if kind == SR and not message.namespace:
-        faults.append(errors.Violation("source.namespace", "a ServingRuntime needs its namespace"))
-    if kind == CSR and message.namespace:
-        faults.append(errors.Violation("source.namespace", "a ClusterServingRuntime has no namespace"))
-    if faults or kind is None:
-        raise errors.invalid_argument("INVALID_FIELD", faults)
-    return Source(kind, message.namespace, message.name)
 
 
 def _side(side: pinning_pb2.RevisionSide, field: str) -> tuple[JsonObject, str]:
@@ -205,8 +181,8 @@ def _judge(request: pinning_pb2.ValidateRequest) -> admission.Verdict:
         except BadInferenceService as error:
             wrong = [errors.Violation(f"admission.object.json:{item.field}", item.message) for item in error.faults]
             raise errors.invalid_argument("INVALID_FIELD", wrong) from None
-    fault = FieldFault("admission.object.ref.kind", f'kind "{kind}" is not judged here; send an InferenceService')
-    raise errors.invalid_argument("INVALID_FIELD", [errors.Violation(fault.field, fault.message)])
+    text = f'kind "{kind}" is not judged here; send an InferenceService'
+    raise errors.invalid_argument("INVALID_FIELD", [errors.Violation("admission.object.ref.kind", text)])
 
 
 def _text(document: JsonObject, key: str) -> str:
@@ -251,34 +227,6 @@ def _plan_pin(request: pinning_pb2.PlanActionRequest, isvc: InferenceService) ->
         text = f"ControllerRevision {interest.namespace}/{revision} is not among the observed objects; add it"
         raise errors.invalid_argument("MISSING_FIELD", [errors.Violation("observation.objects", text)])
     return actions.pin(isvc, revision, view.snapshot(interest, isvc.reference))
-
-
-def _action_answer(
-    request: pinning_pb2.PlanActionRequest, isvc: InferenceService, planned: actions.Planned
-) -> pinning_pb2.PlanActionResponse:
-    answer = pinning_pb2.PlanActionResponse(meta=answers.response_meta(request))
-    answer.answer.preview = planned.preview
-    answer.answer.already_applied = planned.patch is None
-    if planned.patch is not None:
-        body = orjson.dumps(planned.patch)
-        answer.answer.patch.CopyFrom(
-            common_pb2.Write(
-                verb=common_pb2.VERB_MERGE_PATCH,
-                stage=common_pb2.STAGE_FOLLOW_UP,
-                target=_target(request.observation.isvc.ref),
-                precondition=common_pb2.Precondition(uid=isvc.uid, resource_version=isvc.resource_version),
-                reason=REASONS[request.action],
-                json=body,
-                field_validation=common_pb2.FIELD_VALIDATION_STRICT,
-                content_digest=canonical.digest(body),
-            )
-        )
-    return answer
-
-
-def _target(ref: common_pb2.ObjectRef) -> common_pb2.ObjectRef:
-    """What a write names; its version is told by the precondition."""
-    return common_pb2.ObjectRef(api_version=ref.api_version, kind=ref.kind, namespace=ref.namespace, name=ref.name)
 
 
 def register(server: grpc.aio.Server) -> list[str]:

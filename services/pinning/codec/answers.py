@@ -10,15 +10,21 @@ from ome.common.v1 import common_pb2
 from ome.pinning.v1 import pinning_pb2
 from services.kit import canonical
 from services.pinning import outcome
-from services.pinning.codec.requests import interest_message
+from services.pinning.actions import Planned
+from services.pinning.codec.requests import KINDS, interest_message
 from services.pinning.interests import REVISION, REVISION_API, Wanted
 from services.pinning.isvc import InferenceService
 from services.pinning.machine import Live, Undetermined
 from services.pinning.resolve import Resolution
 from services.pinning.snapshots import GC_MARK
-from services.pinning.sources import CSR, SR, Source
+from services.pinning.sources import Source
 
-KIND = {CSR: pinning_pb2.RUNTIME_KIND_CLUSTER_SERVING_RUNTIME, SR: pinning_pb2.RUNTIME_KIND_SERVING_RUNTIME}
+KIND = {name: number for number, name in KINDS.items()}
+REASONS = {
+    pinning_pb2.ACTION_SYNC: "SyncRuntime",
+    pinning_pb2.ACTION_PIN: "PinRuntime",
+    pinning_pb2.ACTION_UNPIN: "UnpinRuntime",
+}
 API_VERSION = "ome.pinning.v1"
 FOREVER = timestamp_pb2.Timestamp(seconds=253402300799)  # 9999-12-31: nothing of pinning depends on time
 
@@ -157,3 +163,32 @@ def response_meta(request: Message) -> common_pb2.ResponseMeta:
 def source(value: Source) -> pinning_pb2.Source:
     """A source as a message."""
     return pinning_pb2.Source(kind=KIND[value.kind], namespace=value.namespace, name=value.name)
+
+
+def action(
+    request: pinning_pb2.PlanActionRequest, isvc: InferenceService, planned: Planned
+) -> pinning_pb2.PlanActionResponse:
+    """A planned action as the write that asks for it."""
+    answer = pinning_pb2.PlanActionResponse(meta=response_meta(request))
+    answer.answer.preview = planned.preview
+    answer.answer.already_applied = planned.patch is None
+    if planned.patch is not None:
+        body = orjson.dumps(planned.patch)
+        answer.answer.patch.CopyFrom(
+            common_pb2.Write(
+                verb=common_pb2.VERB_MERGE_PATCH,
+                stage=common_pb2.STAGE_FOLLOW_UP,
+                target=_target(request.observation.isvc.ref),
+                precondition=common_pb2.Precondition(uid=isvc.uid, resource_version=isvc.resource_version),
+                reason=REASONS[request.action],
+                json=body,
+                field_validation=common_pb2.FIELD_VALIDATION_STRICT,
+                content_digest=canonical.digest(body),
+            )
+        )
+    return answer
+
+
+def _target(ref: common_pb2.ObjectRef) -> common_pb2.ObjectRef:
+    """What a write names; its version is told by the precondition."""
+    return common_pb2.ObjectRef(api_version=ref.api_version, kind=ref.kind, namespace=ref.namespace, name=ref.name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ome.common.v1 import common_pb2
+from ome.pinning.v1 import pinning_pb2
 from services.kit import canonical, errors
 from services.kit.jsontypes import JsonObject
 from services.pinning import machine
@@ -15,8 +16,12 @@ from services.pinning.interests import REVISION, Interest, Wanted
 from services.pinning.isvc import BadInferenceService, InferenceService, parse
 from services.pinning.resolve import Failure
 from services.pinning.snapshots import Snapshot, Unusable, check
-from services.pinning.sources import Reference, Source
+from services.pinning.sources import CSR, SR, Reference, Source
 
+KINDS = {
+    pinning_pb2.RUNTIME_KIND_CLUSTER_SERVING_RUNTIME: CSR,
+    pinning_pb2.RUNTIME_KIND_SERVING_RUNTIME: SR,
+}
 IDENTITY = (("namespace", "namespace"), ("name", "name"), ("uid", "uid"), ("resource_version", "resourceVersion"))
 REQUIRED = ("name", "uid")
 LARGEST = f"a snapshot holds at most {canonical.MAX_BYTES}"
@@ -301,3 +306,20 @@ def _live(source: Source, data: bytes) -> machine.Live:
     elif spec.get("disabled") is True:
         unpinnable = f"{source} is disabled"
     return machine.Live(source, canonical.digest(encoded), encoded, unpinnable=unpinnable)
+
+
+def source(message: pinning_pb2.Source) -> Source:
+    """A source of a request; INVALID_FIELD naming every part that does not fit."""
+    kind = KINDS.get(message.kind)
+    faults = []
+    if kind is None:
+        faults.append(errors.Violation("source.kind", "set RUNTIME_KIND_SERVING_RUNTIME or …_CLUSTER_SERVING_RUNTIME"))
+    if not message.name:
+        faults.append(errors.Violation("source.name", "the runtime's name is missing"))
+    if kind == SR and not message.namespace:
+        faults.append(errors.Violation("source.namespace", "a ServingRuntime needs its namespace"))
+    if kind == CSR and message.namespace:
+        faults.append(errors.Violation("source.namespace", "a ClusterServingRuntime has no namespace"))
+    if faults or kind is None:
+        raise errors.invalid_argument("INVALID_FIELD", faults)
+    return Source(kind, message.namespace, message.name)
